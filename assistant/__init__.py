@@ -1,0 +1,1 @@
+"""The completion assistant: command line, service, engine, models, prompt and answer."""

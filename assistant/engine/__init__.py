@@ -1,0 +1,1 @@
+"""Ids and tensors only: the decoder, its caches, drafting and verification. No text lives here."""

@@ -1,0 +1,1 @@
+"""Text to ids: tokenizer, prompt layouts, token healing. No tensors."""

@@ -1,0 +1,1 @@
+"""The engine host, its clients and the way of one completion."""

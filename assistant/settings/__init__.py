@@ -1,0 +1,1 @@
+"""One typed, frozen Settings; its schema drives flags, forms and editor options."""

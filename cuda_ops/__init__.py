@@ -1,0 +1,1 @@
+"""The operators: schema, reference, C and CUDA kernels. Imports torch and the standard library only."""

@@ -1,0 +1,1 @@
+"""The language server: a light client of the engine host. Nothing here imports torch."""

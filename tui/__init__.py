@@ -1,0 +1,1 @@
+"""The terminal interface: a light client of the engine host. Nothing here imports torch."""
