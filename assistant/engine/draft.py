@@ -1,0 +1,91 @@
+"""What proposes tokens for the backbone to check: the Drafter protocol, and the decoding modes by name.
+
+A drafter can make decoding faster or slower but never change its text, so it may be wrong, empty or out of step.
+Drafted tokens form a chain (parents None) or a tree: parents[i] < i is the drafted token i follows, -1 the last committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from assistant.engine.sampling import Sampling
+from assistant.errors import UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from assistant.engine.backbone import Cache
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Drafted tokens, parents before children. probs: the drafter's own shares, float32 [tokens, n], where it has any."""
+
+    ids: tuple[int, ...]
+    parents: tuple[int, ...] | None = None
+    probs: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class DraftState:
+    """What a drafter sees before a pass; to read, not to keep or change.
+
+    ids: prompt and new tokens, all committed. hidden: "final" and each of the drafter's taps, float32 [hidden], at the row
+    that chose ids[-1]: the state of ids[-2], so it goes with the embedding of ids[-1]. cache: keys and values of ids[:-1].
+    sampling: with the noise of `sampling.gumbel` at position len(ids) + n a drafter can draw as the backbone will.
+    """
+
+    ids: Sequence[int]
+    hidden: Mapping[str | int, torch.Tensor]
+    cache: Cache
+    sampling: Sampling
+
+
+class Drafter(Protocol):
+    """Proposes tokens. taps: layers whose output it wants in `hidden`. draft_length: drafted tokens a pass, by default."""
+
+    name: str
+    taps: tuple[int, ...]
+    draft_length: int
+
+    def begin(self, prompt: Sequence[int]) -> None:
+        """A generation starts; called once the first token is known, before the first propose."""
+        ...
+
+    def propose(self, state: DraftState, limit: int) -> Draft:
+        """At most `limit` (1 or more) tokens to check in the next pass; an empty draft means a plain pass."""
+        ...
+
+    def observe(self, draft: Draft, accepted: Sequence[int]) -> None:
+        """The outcome of a non-empty draft as it was run (cut to the limits): indices of the accepted tokens, downwards.
+
+        Not called for the pass that ends the generation, where tokens past the end were never judged.
+        """
+        ...
+
+
+MODES = ("plain", "lookup", "mtp", "tree", "auto", "draft-model")
+
+
+def make_drafter(mode: str) -> Drafter | None:
+    """The drafter of a decoding mode; None for plain. "auto" is lookup until there are trained heads.
+
+    Raises UsageError for an unknown mode, UnsupportedError for one that lacks a part.
+    """
+    from assistant.engine.lookup import LookupDrafter
+
+    if mode == "plain":
+        return None
+    if mode in ("lookup", "auto"):
+        return LookupDrafter()
+    if mode in ("mtp", "tree"):
+        raise UnsupportedError(
+            f"Decoding mode {mode} needs trained heads, which this version does not bring; use lookup or auto."
+        )
+    if mode == "draft-model":
+        raise UnsupportedError(
+            "Decoding mode draft-model needs a second model, which this version cannot load; use lookup or auto."
+        )
+    raise UsageError(f"There is no decoding mode {mode!r}; choose one of {', '.join(MODES)}.")

@@ -1,0 +1,97 @@
+"""Decoder layers by the C kernels, on int8 weights read in place from the mapped file (no copy, shared by processes)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from assistant.engine.cache import KeyValueCache
+from assistant.engine.quant import matrix
+from assistant.engine.qwen2 import MOST_ROWS, Rows, rotary_tables
+from assistant.models.store import StoredModel
+from cuda_ops.cpu import CHUNK, Kernels, Layer, Scratch
+from cuda_ops.reference import GROUP, LANES
+
+
+class Int8Layers:
+    """Layers of a stored int8 model on loaded kernels."""
+
+    def __init__(self, stored: StoredModel, kernels: Kernels) -> None:
+        """ValueError when an inner length is not a multiple of the kernels' chunk."""
+        config = stored.config
+        widest = max(config.hidden_size, config.intermediate_size, config.heads * config.head_dim)
+        for length in (config.hidden_size, config.intermediate_size, config.heads * config.head_dim):
+            if length % CHUNK:
+                raise ValueError(f"the kernels need inner lengths in multiples of {CHUNK}, this model has {length}")
+        self.path = f"cpu/{kernels.version}"
+        self._kernels, self._config = kernels, config
+        self._held: list[Tensor] = []  # what the address tables below point into
+        self._layers = [self._layer(stored, n) for n in range(config.layers)]
+        self._norm = matrix(stored, ["model.norm.weight"])
+        self._head = matrix(stored, ["lm_head.weight"]), matrix(stored, ["lm_head.SCB"])
+        self._cosine, self._sine = rotary_tables(config.rope_theta, config.head_dim, config.context_length)
+        wide = max((config.heads + 2 * config.kv_heads) * config.head_dim, 2 * config.intermediate_size)
+        self._scratch = Scratch(
+            q=self._hold(torch.empty(MOST_ROWS, widest, dtype=torch.int8)),
+            s=self._hold(torch.empty(MOST_ROWS, widest // GROUP)),
+            offset=self._hold(torch.empty(MOST_ROWS, LANES)),
+            wide=self._hold(torch.empty(MOST_ROWS, wide)),
+            attended=self._hold(torch.empty(MOST_ROWS, config.heads * config.head_dim)),
+        )
+
+    def _hold(self, tensor: Tensor) -> int:
+        self._held.append(tensor)
+        return tensor.data_ptr()
+
+    def _layer(self, stored: StoredModel, n: int) -> Layer:
+        at = f"model.layers.{n}."
+
+        def address(names: list[str], kind: str) -> int:
+            return self._hold(matrix(stored, [f"{at}{name}.{kind}" for name in names]))
+
+        qkv = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]
+        out, gate_up, down = ["self_attn.o_proj"], ["mlp.gate_proj", "mlp.up_proj"], ["mlp.down_proj"]
+        config = self._config
+        return Layer(
+            qkv_w=address(qkv, "weight"),
+            out_w=address(out, "weight"),
+            gate_up_w=address(gate_up, "weight"),
+            down_w=address(down, "weight"),
+            qkv_scb=address(qkv, "SCB"),
+            out_scb=address(out, "SCB"),
+            gate_up_scb=address(gate_up, "SCB"),
+            down_scb=address(down, "SCB"),
+            qkv_bias=address(qkv, "bias") if config.attention_bias else None,
+            norm_in=address(["input_layernorm"], "weight"),
+            norm_post=address(["post_attention_layernorm"], "weight"),
+            epsilon=config.norm_epsilon,
+            heads=config.heads,
+            kv_heads=config.kv_heads,
+            dim=config.head_dim,
+            hidden=config.hidden_size,
+            inner=config.intermediate_size,
+        )
+
+    def run(self, layer: int, x: Tensor, rows: Rows, cache: KeyValueCache) -> Tensor:
+        """As Layers.run, in place."""
+        self._kernels.decoder_layer(
+            self._layers[layer],
+            self._scratch,
+            x,
+            self._cosine,
+            self._sine,
+            rows.positions,
+            rows.paths,
+            cache.keys[layer],
+            cache.values[layer],
+            rows.base,
+        )
+        return x
+
+    def norm(self, x: Tensor) -> Tensor:
+        """As Layers.norm."""
+        return self._kernels.rms_norm(x, self._norm, self._config.norm_epsilon)
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """As Layers.scores."""
+        return self._kernels.int8_linear(*self._kernels.quantize_rows(hidden.contiguous()), *self._head)

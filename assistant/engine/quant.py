@@ -1,0 +1,19 @@
+"""Stored weights as torch tensors, without a copy. The int8 layout is bitsandbytes': rows of int8 and their absolute maxima."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from assistant.models.store import StoredModel
+
+
+def matrix(stored: StoredModel, names: Sequence[str]) -> Tensor:
+    """The tensors `names`, adjacent in the file, as one tensor joined over the first axis; it must not be written to."""
+    array = stored.array(names[0]) if len(names) == 1 else stored.fused(list(names))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns that the mapping is read-only; nobody here writes
+        return torch.from_numpy(array)

@@ -1,0 +1,84 @@
+"""Decoder layers in plain torch: fp32 (the accuracy reference) and, where no kernels can be had, int8 by the reference
+operators. Slow but complete. fp32 rows may differ in the last bits when other rows stand beside them; int8 rows do not.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from assistant.engine.cache import KeyValueCache
+from assistant.engine.quant import matrix
+from assistant.engine.qwen2 import Rows, rotary_tables
+from assistant.models.store import StoredModel
+from cuda_ops import reference
+
+QKV = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]
+GATE_UP = ["mlp.gate_proj", "mlp.up_proj"]
+
+
+class TorchLayers:
+    """Layers of a stored model of either precision."""
+
+    def __init__(self, stored: StoredModel) -> None:
+        self.path = "cpu/torch"
+        self._stored, self._config = stored, stored.config
+        self._int8 = stored.precision == "int8"
+        tables = rotary_tables(self._config.rope_theta, self._config.head_dim, self._config.context_length)
+        self._cosine, self._sine = tables
+
+    def _linear(self, x: Tensor, names: list[str], bias: bool = False) -> Tensor:
+        weight = matrix(self._stored, [f"{name}.weight" for name in names])
+        offset = matrix(self._stored, [f"{name}.bias" for name in names]) if bias else None
+        if not self._int8:
+            return functional.linear(x, weight, offset)
+        scb = matrix(self._stored, [f"{name}.SCB" for name in names])
+        return reference.int8_linear(*reference.quantize_rows(x), weight, scb, offset)
+
+    def _normed(self, x: Tensor, name: str) -> Tensor:
+        return reference.rms_norm(x, matrix(self._stored, [name]), self._config.norm_epsilon)
+
+    def _attention(self, q: Tensor, layer: int, rows: Rows, cache: KeyValueCache) -> Tensor:
+        keys, values = cache.keys[layer], cache.values[layer]
+        if self._int8:
+            seen = [rows.seen(row) for row in range(q.shape[0])]
+            return reference.decode_attention(q, keys, values, seen)
+        # all rows at once: fp32 is the yardstick for accuracy, not for identity
+        end = rows.base + q.shape[0]
+        flat = keys.transpose(-1, -2).reshape(keys.shape[0], -1, keys.shape[2])[:, :end]
+        mask = torch.zeros(q.shape[0], end, dtype=torch.bool)
+        for row in range(q.shape[0]):
+            mask[row, rows.seen(row)] = True
+        shared = q.shape[1] // keys.shape[0]
+        out = functional.scaled_dot_product_attention(
+            q.transpose(0, 1)[None],
+            flat.repeat_interleave(shared, 0)[None],
+            values[:, :end].repeat_interleave(shared, 0)[None],
+            attn_mask=mask,
+        )
+        return out[0].transpose(0, 1)
+
+    def run(self, layer: int, x: Tensor, rows: Rows, cache: KeyValueCache) -> Tensor:
+        """As Layers.run."""
+        config, at, count = self._config, f"model.layers.{layer}.", x.shape[0]
+        normed = self._normed(x, f"{at}input_layernorm.weight")
+        qkv = self._linear(normed, [at + name for name in QKV], config.attention_bias)
+        sizes = [config.heads, config.kv_heads, config.kv_heads]
+        q, k, v = qkv.view(count, -1, config.head_dim).split(sizes, dim=1)
+        positions = rows.positions.long()
+        cosine, sine = self._cosine[positions], self._sine[positions]
+        reference.append(cache.keys[layer], cache.values[layer], reference.rotate(k, cosine, sine), v, rows.base)
+        attended = self._attention(reference.rotate(q, cosine, sine), layer, rows, cache)
+        x = x + self._linear(attended.reshape(count, -1), [at + "self_attn.o_proj"])
+        normed = self._normed(x, f"{at}post_attention_layernorm.weight")
+        inner = reference.silu_mul(self._linear(normed, [at + name for name in GATE_UP]))
+        return x + self._linear(inner, [at + "mlp.down_proj"])
+
+    def norm(self, x: Tensor) -> Tensor:
+        """As Layers.norm."""
+        return self._normed(x, "model.norm.weight")
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """As Layers.scores."""
+        return self._linear(hidden, ["lm_head"])

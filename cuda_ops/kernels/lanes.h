@@ -1,0 +1,193 @@
+/* Sixteen lanes of float or int32, the one vocabulary of all kernels, in four versions: AVX-512 with VNNI, AVX2 with
+ * VNNI, AVX2, and portable C. Every operation is exact or correctly rounded (sums of integers, IEEE add, mul, fma, div),
+ * and every horizontal sum follows one fixed tree, so all versions give the same bits (the portable one where the
+ * processor has a fused multiply-add). Compile with -ffp-contract=off. */
+#ifndef TOKENLEAP_LANES_H
+#define TOKENLEAP_LANES_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#define LANES 16
+#define INLINE static inline __attribute__((always_inline))
+
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VNNI__) && !defined(TOKENLEAP_PORTABLE)
+#define LANES_VERSION "avx512-vnni"
+#include <immintrin.h>
+typedef __m512 vf;
+typedef __m512i vi;
+typedef __m512i vb; /* 64 weights, made unsigned by adding 128 */
+
+INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
+INLINE void vf_store(float *p, vf a) { _mm512_storeu_ps(p, a); }
+INLINE vf vf_set(float a) { return _mm512_set1_ps(a); }
+INLINE vf vf_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+INLINE vf vf_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+INLINE vf vf_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+INLINE vf vf_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+INLINE vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+INLINE vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+INLINE vf vf_abs(vf a) { return _mm512_abs_ps(a); }
+INLINE vi vi_round(vf a) { return _mm512_cvtps_epi32(a); }
+INLINE vf vf_from_int(vi a) { return _mm512_cvtepi32_ps(a); }
+INLINE vf vf_scale_pow2(vf a, vi n) { /* a * 2^n for normal results */
+  return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(a), _mm512_slli_epi32(n, 23)));
+}
+INLINE void vi_store_i8(int8_t *p, vi a) { _mm_storeu_si128((__m128i *)p, _mm512_cvtsepi32_epi8(a)); }
+INLINE vb vb_load_biased(const int8_t *p) {
+  return _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8((char)0x80));
+}
+/* lane l: sum over its four bytes of w * a, as float */
+INLINE vf vb_dot(vb w, const int8_t *a) {
+  return _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(_mm512_setzero_si512(), w, _mm512_loadu_si512(a)));
+}
+/* lanes 0-7 take p[0], lanes 8-15 take p[1] */
+INLINE vf vf_pair(const float *p) {
+  return _mm512_insertf32x8(_mm512_set1_ps(p[0]), _mm256_set1_ps(p[1]), 1);
+}
+
+#elif defined(__AVX2__) && defined(__FMA__) && !defined(TOKENLEAP_PORTABLE)
+#ifdef __AVXVNNI__
+#define LANES_VERSION "avx2-vnni"
+#else
+#define LANES_VERSION "avx2"
+#endif
+#include <immintrin.h>
+typedef struct { __m256 a, b; } vf;
+typedef struct { __m256i a, b; } vi;
+typedef struct { __m256i a, b; } vb;
+
+INLINE vf vf_load(const float *p) { return (vf){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
+INLINE void vf_store(float *p, vf x) { _mm256_storeu_ps(p, x.a); _mm256_storeu_ps(p + 8, x.b); }
+INLINE vf vf_set(float x) { return (vf){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+INLINE vf vf_add(vf x, vf y) { return (vf){_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
+INLINE vf vf_sub(vf x, vf y) { return (vf){_mm256_sub_ps(x.a, y.a), _mm256_sub_ps(x.b, y.b)}; }
+INLINE vf vf_mul(vf x, vf y) { return (vf){_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)}; }
+INLINE vf vf_div(vf x, vf y) { return (vf){_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)}; }
+INLINE vf vf_fma(vf x, vf y, vf z) { return (vf){_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b)}; }
+INLINE vf vf_max(vf x, vf y) { return (vf){_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b)}; }
+INLINE vf vf_min(vf x, vf y) { return (vf){_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
+INLINE vf vf_abs(vf x) {
+  const __m256 m = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+  return (vf){_mm256_and_ps(x.a, m), _mm256_and_ps(x.b, m)};
+}
+INLINE vi vi_round(vf x) { return (vi){_mm256_cvtps_epi32(x.a), _mm256_cvtps_epi32(x.b)}; }
+INLINE vf vf_from_int(vi x) { return (vf){_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)}; }
+INLINE vf vf_scale_pow2(vf x, vi n) {
+  return (vf){_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x.a), _mm256_slli_epi32(n.a, 23))),
+              _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x.b), _mm256_slli_epi32(n.b, 23)))};
+}
+INLINE void vi_store_i8(int8_t *p, vi x) {
+  int32_t t[LANES];
+  _mm256_storeu_si256((__m256i *)t, x.a);
+  _mm256_storeu_si256((__m256i *)(t + 8), x.b);
+  for (int l = 0; l < LANES; l++) p[l] = (int8_t)t[l];
+}
+INLINE vb vb_load_biased(const int8_t *p) {
+  const __m256i m = _mm256_set1_epi8((char)0x80);
+  return (vb){_mm256_xor_si256(_mm256_loadu_si256((const __m256i *)p), m),
+              _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(p + 32)), m)};
+}
+#ifdef __AVXVNNI__
+INLINE __m256i dot32(__m256i w, __m256i a) { return _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), w, a); }
+#else
+/* maddubs would saturate (255 * 127 * 2 > 32767), so both sides are widened to 16 bits first */
+INLINE __m256i dot32(__m256i w, __m256i a) {
+  const __m256i wl = _mm256_unpacklo_epi8(w, _mm256_setzero_si256()), wh = _mm256_unpackhi_epi8(w, _mm256_setzero_si256());
+  const __m256i sign = _mm256_cmpgt_epi8(_mm256_setzero_si256(), a);
+  const __m256i al = _mm256_unpacklo_epi8(a, sign), ah = _mm256_unpackhi_epi8(a, sign);
+  /* unpack keeps 128-bit halves apart, and so does hadd: the lanes come out in order */
+  return _mm256_hadd_epi32(_mm256_madd_epi16(wl, al), _mm256_madd_epi16(wh, ah));
+}
+#endif
+INLINE vf vb_dot(vb w, const int8_t *a) {
+  return (vf){_mm256_cvtepi32_ps(dot32(w.a, _mm256_loadu_si256((const __m256i *)a))),
+              _mm256_cvtepi32_ps(dot32(w.b, _mm256_loadu_si256((const __m256i *)(a + 32))))};
+}
+INLINE vf vf_pair(const float *p) { return (vf){_mm256_set1_ps(p[0]), _mm256_set1_ps(p[1])}; }
+
+#else
+#define LANES_VERSION "portable"
+#define EACH for (int l = 0; l < LANES; l++)
+typedef struct { float v[LANES]; } vf;
+typedef struct { int32_t v[LANES]; } vi;
+typedef struct { uint8_t v[4 * LANES]; } vb;
+
+#ifdef __FP_FAST_FMAF
+#define FMA1(x, y, z) __builtin_fmaf(x, y, z)
+#else
+#define FMA1(x, y, z) ((x) * (y) + (z))
+#endif
+INLINE vf vf_load(const float *p) { vf r; memcpy(r.v, p, sizeof r.v); return r; }
+INLINE void vf_store(float *p, vf x) { memcpy(p, x.v, sizeof x.v); }
+INLINE vf vf_set(float x) { vf r; EACH r.v[l] = x; return r; }
+INLINE vf vf_add(vf x, vf y) { EACH x.v[l] += y.v[l]; return x; }
+INLINE vf vf_sub(vf x, vf y) { EACH x.v[l] -= y.v[l]; return x; }
+INLINE vf vf_mul(vf x, vf y) { EACH x.v[l] *= y.v[l]; return x; }
+INLINE vf vf_div(vf x, vf y) { EACH x.v[l] /= y.v[l]; return x; }
+INLINE vf vf_fma(vf x, vf y, vf z) { EACH x.v[l] = FMA1(x.v[l], y.v[l], z.v[l]); return x; }
+INLINE vf vf_max(vf x, vf y) { EACH x.v[l] = x.v[l] > y.v[l] ? x.v[l] : y.v[l]; return x; }
+INLINE vf vf_min(vf x, vf y) { EACH x.v[l] = x.v[l] < y.v[l] ? x.v[l] : y.v[l]; return x; }
+INLINE vf vf_abs(vf x) { EACH x.v[l] = fabsf(x.v[l]); return x; }
+INLINE vi vi_round(vf x) { vi r; EACH r.v[l] = (int32_t)rintf(x.v[l]); return r; }
+INLINE vf vf_from_int(vi x) { vf r; EACH r.v[l] = (float)x.v[l]; return r; }
+INLINE vf vf_scale_pow2(vf x, vi n) {
+  uint32_t u[LANES];
+  memcpy(u, x.v, sizeof u);
+  EACH u[l] += (uint32_t)n.v[l] << 23;
+  memcpy(x.v, u, sizeof u);
+  return x;
+}
+INLINE void vi_store_i8(int8_t *p, vi x) { EACH p[l] = (int8_t)x.v[l]; }
+INLINE vb vb_load_biased(const int8_t *p) {
+  vb r;
+  for (int i = 0; i < 4 * LANES; i++) r.v[i] = (uint8_t)p[i] ^ 0x80u;
+  return r;
+}
+INLINE vf vb_dot(vb w, const int8_t *a) {
+  vf r;
+  EACH {
+    int32_t sum = 0;
+    for (int i = 4 * l; i < 4 * l + 4; i++) sum += (int32_t)w.v[i] * a[i];
+    r.v[l] = (float)sum;
+  }
+  return r;
+}
+INLINE vf vf_pair(const float *p) { vf r; EACH r.v[l] = p[l / 8]; return r; }
+#endif
+
+/* one tree for every version: lanes 8 apart, then 4, 2, 1 */
+INLINE float tree_sum(const float t[LANES]) {
+  const float e0 = (t[0] + t[8]) + (t[4] + t[12]), e1 = (t[1] + t[9]) + (t[5] + t[13]);
+  const float e2 = (t[2] + t[10]) + (t[6] + t[14]), e3 = (t[3] + t[11]) + (t[7] + t[15]);
+  return (e0 + e2) + (e1 + e3);
+}
+INLINE float vf_sum(vf x) { float t[LANES]; vf_store(t, x); return tree_sum(t); }
+INLINE float vf_largest(vf x) {
+  float t[LANES];
+  vf_store(t, x);
+  float m = t[0];
+  for (int l = 1; l < LANES; l++) m = t[l] > m ? t[l] : m;
+  return m;
+}
+
+/* e^x, x clamped to [-87, 88]; Cody-Waite reduction and a degree-6 polynomial (Cephes expf), about 2 ulp */
+INLINE vf vf_exp(vf x) {
+  x = vf_min(vf_max(x, vf_set(-87.0f)), vf_set(88.0f));
+  const vi n = vi_round(vf_mul(x, vf_set(1.44269504088896341f)));
+  const vf f = vf_from_int(n);
+  vf r = vf_fma(f, vf_set(-0.693359375f), x);
+  r = vf_fma(f, vf_set(2.12194440e-4f), r);
+  vf p = vf_set(1.9875691500e-4f);
+  p = vf_fma(p, r, vf_set(1.3981999507e-3f));
+  p = vf_fma(p, r, vf_set(8.3334519073e-3f));
+  p = vf_fma(p, r, vf_set(4.1665795894e-2f));
+  p = vf_fma(p, r, vf_set(1.6666665459e-1f));
+  p = vf_fma(p, r, vf_set(5.0000001201e-1f));
+  p = vf_fma(vf_mul(p, r), r, vf_add(r, vf_set(1.0f)));
+  return vf_scale_pow2(p, n);
+}
+
+#endif

@@ -1,0 +1,74 @@
+/* int8 product of quantised rows with row-scaled int8 weights (bitsandbytes' CB and SCB), read where they lie.
+ * Integer sums inside a group of inputs are exact; groups are added in one order in float32, lane by lane. */
+#include "kernels.h"
+
+typedef struct {
+  const int8_t *q, *w;
+  const float *s, *offset, *scb, *bias, *residual;
+  float *y;
+  long rows, n, k;
+} linear_job;
+
+/* R output rows times M activation rows, held in registers. */
+INLINE void tile(const linear_job *j, long n0, long m0, const int R, const int M) {
+  const long k = j->k, groups = k / GROUP;
+  vf sum[8][8];
+  for (int m = 0; m < M; m++)
+    for (int r = 0; r < R; r++) sum[r][m] = vf_load(j->offset + (m0 + m) * LANES);
+  for (long c = 0; c < k; c += CHUNK) {
+    vb w[8];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; r++) {
+      w[r] = vb_load_biased(j->w + (n0 + r) * k + c);
+      __builtin_prefetch(j->w + (n0 + r + R) * k + c);
+    }
+#pragma GCC unroll 8
+    for (int m = 0; m < M; m++) {
+      const vf scale = vf_pair(j->s + (m0 + m) * groups + c / GROUP);
+      const int8_t *a = j->q + (m0 + m) * k + c;
+#pragma GCC unroll 8
+      for (int r = 0; r < R; r++) sum[r][m] = vf_fma(vb_dot(w[r], a), scale, sum[r][m]);
+    }
+  }
+  for (int m = 0; m < M; m++)
+    for (int r = 0; r < R; r++) {
+      const long o = (m0 + m) * j->n + n0 + r;
+      float value = vf_sum(sum[r][m]) * (j->scb[n0 + r] * (1.0f / 127.0f));
+      if (j->bias) value += j->bias[n0 + r];
+      if (j->residual) value += j->residual[o];
+      j->y[o] = value;
+    }
+}
+
+#define TILE(R, M) static void tile_##R##_##M(const linear_job *j, long n0, long m0) { tile(j, n0, m0, R, M); }
+TILE(8, 1) TILE(8, 2) TILE(4, 3) TILE(4, 4) TILE(4, 5) TILE(4, 6)
+TILE(1, 1) TILE(1, 2) TILE(1, 3) TILE(1, 4) TILE(1, 5) TILE(1, 6)
+
+enum { MOST_ROWS = 6 };
+typedef void (*tile_function)(const linear_job *, long, long);
+static const struct { tile_function wide, narrow; int outputs; } tiles[MOST_ROWS + 1] = {
+    {0, 0, 0},
+    {tile_8_1, tile_1_1, 8}, {tile_8_2, tile_1_2, 8}, {tile_4_3, tile_1_3, 4},
+    {tile_4_4, tile_1_4, 4}, {tile_4_5, tile_1_5, 4}, {tile_4_6, tile_1_6, 4},
+};
+
+static void linear_outputs(const void *job, long begin, long end) {
+  const linear_job *j = job;
+  const long parts = (j->rows + MOST_ROWS - 1) / MOST_ROWS;
+  for (long p = 0; p < parts; p++) {
+    const long m0 = p * j->rows / parts, m = (p + 1) * j->rows / parts - m0;
+    long n0 = begin;
+    for (; n0 + tiles[m].outputs <= end; n0 += tiles[m].outputs) tiles[m].wide(j, n0, m0);
+    for (; n0 < end; n0++) tiles[m].narrow(j, n0, m0);
+  }
+}
+
+void tl_int8_linear(const int8_t *q, const float *s, const float *offset, const int8_t *w, const float *scb,
+                    const float *bias, const float *residual, float *y, long rows, long n, long k) {
+  const linear_job job = {q, w, s, offset, scb, bias, residual, y, rows, n, k};
+  /* a block of weights that stays in the second-level cache while all rows pass over it */
+  long grain = (128 * 1024 / k) & ~7L;
+  if (grain < 8) grain = 8;
+  if (grain > 64) grain = 64;
+  pool_run(linear_outputs, &job, n, grain);
+}

@@ -1,0 +1,82 @@
+"""What each operator means, in plain torch; the slow path where there is no compiler, and the tests' yardstick.
+
+Rows are worked one by one where torch's own kernels would let them see each other (their sums change with the number of
+rows), so a row's result depends on that row alone here too. Shapes: rows R, inputs K (a multiple of 64), outputs N.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+GROUP = 32
+LANES = 16
+
+
+def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """x float32 [R, K], weight float32 [K] -> float32 [R, K]: x / sqrt(mean(x^2) + epsilon) * weight."""
+    rows = [row / torch.sqrt((row * row).sum() / row.numel() + epsilon) * weight for row in x]
+    return torch.stack(rows)
+
+
+def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """float32 [R, K] -> int8 [R, K], float32 [R, K / GROUP]: round(x / s) with s = largest / 127 in each group."""
+    groups = x.view(x.shape[0], -1, GROUP)
+    largest = groups.abs().amax(-1)
+    inverse = torch.where(largest > 0, 127.0 / largest, torch.zeros(()))
+    q = torch.round(groups * inverse[..., None]).to(torch.int8)
+    return q.view(x.shape), largest / 127.0
+
+
+def silu_mul(gate_up: Tensor) -> Tensor:
+    """float32 [R, 2 K] -> float32 [R, K]: silu of the first half times the second half."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    return gate / (1.0 + torch.exp(-gate)) * up
+
+
+def int8_linear(q: Tensor, s: Tensor, weight: Tensor, scb: Tensor, bias: Tensor | None = None) -> Tensor:
+    """q int8 [R, K], s float32 [R, K / GROUP], weight int8 [N, K], scb float32 [N] -> float32 [R, N].
+
+    The sum over groups of s * (q . weight), times scb / 127, plus bias. The integer sums are exact in float32.
+    """
+    out = torch.empty(q.shape[0], weight.shape[0])
+    outputs = 4096  # a block of float weights at a time: the whole matrix would be four times the int8 one
+    for start in range(0, weight.shape[0], outputs):
+        block = weight[start : start + outputs].float().view(-1, q.shape[1] // GROUP, GROUP)
+        for r in range(q.shape[0]):
+            sums = (block * q[r].float().view(1, -1, GROUP)).sum(-1)
+            out[r, start : start + outputs] = (sums * s[r]).sum(-1)
+    out = out * (scb / 127.0)
+    return out if bias is None else out + bias
+
+
+def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    """x float32 [R, heads, dim], cosine and sine float32 [R, dim / 2] -> rotated, half-split pairs (RoFormer, GPT-NeoX)."""
+    a, b = x.chunk(2, dim=-1)
+    cosine, sine = cosine[:, None], sine[:, None]
+    return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
+
+
+def append(keys: Tensor, values: Tensor, k: Tensor, v: Tensor, base: int) -> None:
+    """Writes k, v float32 [R, kv_heads, dim] at slots base.. of one layer's cache.
+
+    keys: float32 [kv_heads, capacity / LANES, dim, LANES]; values: float32 [kv_heads, capacity, dim].
+    """
+    slots = torch.arange(base, base + k.shape[0])
+    keys[:, slots // LANES, :, slots % LANES] = k
+    values[:, base : base + v.shape[0]] = v.transpose(0, 1)
+
+
+def decode_attention(q: Tensor, keys: Tensor, values: Tensor, seen: list[Tensor]) -> Tensor:
+    """q float32 [R, heads, dim] against one layer's cache; seen[r]: the slots that row r sees, int64, in order of position.
+
+    Gives float32 [R, heads, dim]: softmax(q . k / sqrt(dim)) v, query heads in equal groups for each key head.
+    """
+    kv_heads, _, dim, _ = keys.shape
+    flat = keys.transpose(-1, -2).reshape(kv_heads, -1, dim)
+    out = torch.empty_like(q)
+    for r, slots in enumerate(seen):
+        query = q[r].view(kv_heads, -1, dim)
+        scores = query @ flat[:, slots].transpose(-1, -2) / dim**0.5
+        out[r] = (torch.softmax(scores, dim=-1) @ values[:, slots]).reshape(-1, dim)
+    return out
