@@ -1,7 +1,8 @@
 """What proposes tokens for the backbone to check: the Drafter protocol, and the decoding modes by name.
 
-A drafter can make decoding faster or slower but never change its text, so it may be wrong, empty or out of step.
-Drafted tokens form a chain (parents None) or a tree: parents[i] < i is the drafted token i follows, -1 the last committed.
+A drafter can make decoding faster or slower but never change its text, so it may be wrong, empty or out of
+step. Drafted tokens form a chain (parents None) or a tree: parents[i] < i is the drafted token i follows, -1
+the last committed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Draft:
-    """Drafted tokens, parents before children. probs: the drafter's own shares, float32 [tokens, n], where it has any."""
+    """Drafted tokens, parents before children. probs: the drafter's shares, float32 [tokens, n], if any."""
 
     ids: tuple[int, ...]
     parents: tuple[int, ...] | None = None
@@ -32,9 +33,10 @@ class Draft:
 class DraftState:
     """What a drafter sees before a pass; to read, not to keep or change.
 
-    ids: prompt and new tokens, all committed. hidden: "final" and each of the drafter's taps, float32 [hidden], at the row
-    that chose ids[-1]: the state of ids[-2], so it goes with the embedding of ids[-1]. cache: keys and values of ids[:-1].
-    sampling: with the noise of `sampling.gumbel` at position len(ids) + n a drafter can draw as the backbone will.
+    ids: prompt and new tokens, all committed. hidden: "final" and each of the drafter's taps, float32
+    [hidden], at the row that chose ids[-1]: the state of ids[-2], so it goes with the embedding of ids[-1].
+    cache: keys and values of ids[:-1]. sampling: with the noise of `sampling.gumbel` at position len(ids) + n
+    a drafter can draw as the backbone will.
     """
 
     ids: Sequence[int]
@@ -44,7 +46,7 @@ class DraftState:
 
 
 class Drafter(Protocol):
-    """Proposes tokens. taps: layers whose output it wants in `hidden`. draft_length: drafted tokens a pass, by default."""
+    """Proposes tokens. taps: layers it wants in `hidden`. draft_length: drafted tokens a pass, by default."""
 
     name: str
     taps: tuple[int, ...]
@@ -59,7 +61,7 @@ class Drafter(Protocol):
         ...
 
     def observe(self, draft: Draft, accepted: Sequence[int]) -> None:
-        """The outcome of a non-empty draft as it was run (cut to the limits): indices of the accepted tokens, downwards.
+        """The outcome of a non-empty draft, cut as it was run: indices of the accepted tokens, downwards.
 
         Not called for the pass that ends the generation, where tokens past the end were never judged.
         """
@@ -69,23 +71,24 @@ class Drafter(Protocol):
 MODES = ("plain", "lookup", "mtp", "tree", "auto", "draft-model")
 
 
-def make_drafter(mode: str) -> Drafter | None:
+def make_drafter(mode: str, cost: Sequence[float] | None = None) -> Drafter | None:
     """The drafter of a decoding mode; None for plain. "auto" is lookup until there are trained heads.
 
-    Raises UsageError for an unknown mode, UnsupportedError for one that lacks a part.
+    cost[n]: time of a pass with n drafted tokens, cost[0] being 1, where this machine's is known. Raises
+    UsageError for an unknown mode, UnsupportedError for one that lacks a part.
     """
     from assistant.engine.lookup import LookupDrafter
 
     if mode == "plain":
         return None
     if mode in ("lookup", "auto"):
-        return LookupDrafter()
+        return LookupDrafter() if cost is None else LookupDrafter(cost)
     if mode in ("mtp", "tree"):
         raise UnsupportedError(
-            f"Decoding mode {mode} needs trained heads, which this version does not bring; use lookup or auto."
+            f"Decoding mode {mode} needs trained heads, which this version lacks; use lookup or auto."
         )
     if mode == "draft-model":
         raise UnsupportedError(
-            "Decoding mode draft-model needs a second model, which this version cannot load; use lookup or auto."
+            "Decoding mode draft-model needs a second model, which this version lacks; use lookup or auto."
         )
     raise UsageError(f"There is no decoding mode {mode!r}; choose one of {', '.join(MODES)}.")

@@ -1,7 +1,8 @@
 """Caches kept between requests, so that a prompt pays only for the tokens after its longest known beginning.
 
-take lends a cache out of the store, give returns it with the ids it holds: what is lent belongs to one request alone.
-Caches held never exceed the byte budget; the least recently used go first. One thread at a time.
+take lends a cache out of the store, give returns it with the ids it holds: what is lent belongs to one
+request alone. Caches held never exceed the byte budget; the least recently used go first. One thread at a
+time.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from assistant.errors import OutOfMemoryError
 if TYPE_CHECKING:
     from assistant.engine.backbone import Backbone, Cache
 
-# Capacity is rounded up to this many tokens after a quarter of slack: typing on must not copy a cache at every key.
+# Capacity is rounded up to this many tokens after a quarter of slack: typing on must not copy a cache at
+# every key.
 GRAIN = 256
 
 
 def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
     """Length of the longest common beginning."""
+    left, right = tuple(left), tuple(right)
     low, high = 0, min(len(left), len(right))
     if left[:high] == right[:high]:
         return high
@@ -34,7 +37,7 @@ def common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
     return low
 
 
-@dataclass
+@dataclass(eq=False)
 class _Entry:
     ids: tuple[int, ...]
     cache: Cache
@@ -63,9 +66,10 @@ class PrefixStore:
         self._entries.clear()
 
     def take(self, ids: Sequence[int], room: int = 0) -> tuple[Cache, int]:
-        """A cache for prompt `ids` with space for `room` more tokens, and how many of its tokens it holds already.
+        """A cache for prompt `ids` with space for `room` more tokens, and how many of `ids` it holds already.
 
-        At least one token of the prompt is left to compute, since its scores are wanted. Raises OutOfMemoryError.
+        At least one token of the prompt is left to compute, since its scores are wanted. Raises
+        OutOfMemoryError.
         """
         ids = tuple(ids)
         needed = len(ids) + room
@@ -74,20 +78,15 @@ class PrefixStore:
             length = min(common_prefix(entry.ids, ids), len(ids) - 1)
             if length > reused:
                 best, reused = entry, length
-        if best is None:
-            return self._new(needed), 0
-        # Cutting a long cache to a short beginning would throw away another document's prefix.
-        if 2 * reused < len(best.ids) and self._fits_beside(best, self._capacity(needed)):
-            self._touch(best)
-            return self._copy(best, reused, needed), reused
-        self._entries.remove(best)
-        if best.cache.capacity < needed:
-            return self._copy(best, reused, needed), reused
-        best.cache.truncate(reused)
-        return best.cache, reused
+        try:
+            return self._lend(best, reused, needed), reused
+        # torch reports a failed allocation as a RuntimeError.
+        except (OutOfMemoryError, MemoryError, RuntimeError):
+            self.clear()
+            return self._backbone.new_cache(needed), 0
 
     def give(self, cache: Cache, ids: Sequence[int]) -> None:
-        """Keep `cache`, which holds exactly `ids`, if the budget allows. ValueError when the lengths differ."""
+        """Keep `cache`, which holds exactly `ids`, if the budget allows. ValueError if the lengths differ."""
         ids = tuple(ids)
         if cache.length != len(ids):
             raise ValueError(f"a cache of {cache.length} tokens was returned with {len(ids)} ids")
@@ -104,38 +103,39 @@ class PrefixStore:
         grains = -(-(needed + needed // 4) // GRAIN)
         return max(needed, min(grains * GRAIN, self._backbone.config.context_length))
 
-    def _new(self, needed: int) -> Cache:
+    def _lend(self, best: _Entry | None, reused: int, needed: int) -> Cache:
         capacity = self._capacity(needed)
+        if best is None:
+            self._make_room(capacity)
+            return self._backbone.new_cache(capacity)
+        # Cutting a long cache to a short beginning would throw away another document's prefix.
+        if 2 * reused < len(best.ids) and self._fits_beside(best, capacity):
+            self._touch(best)
+            self._make_room(capacity)
+            return best.cache.copy(reused, capacity)
+        self._entries.remove(best)
+        if best.cache.capacity >= needed:
+            best.cache.truncate(reused)
+            return best.cache
         self._make_room(capacity)
-        try:
-            return self._backbone.new_cache(capacity)
-        except (OutOfMemoryError, MemoryError):
-            self.clear()
-            return self._backbone.new_cache(capacity)
-
-    def _copy(self, entry: _Entry, length: int, needed: int) -> Cache:
-        self._make_room(self._capacity(needed), spare=entry)
-        return entry.cache.copy(length, self._capacity(needed))
+        return best.cache.copy(reused, capacity)
 
     def _bytes_of(self, capacity: int) -> int:
-        """Estimate from a cache held; nothing is held when there is none to estimate from."""
+        """Estimated from a cache held; only asked when there is one."""
         cache = self._entries[-1].cache
         return cache.bytes * capacity // max(1, cache.capacity)
 
     def _fits_beside(self, entry: _Entry, capacity: int) -> bool:
         return entry.cache.bytes + self._bytes_of(capacity) <= self._budget
 
-    def _make_room(self, capacity: int, spare: _Entry | None = None) -> None:
-        """Let go of old caches before a new one is made, so that held and lent together stay near the budget."""
+    def _make_room(self, capacity: int) -> None:
+        """Let old caches go before a new one is made, so that held and lent together stay near the budget."""
         if self._entries:
-            self._shrink(self._budget - self._bytes_of(capacity), spare)
+            self._shrink(self._budget - self._bytes_of(capacity))
 
-    def _shrink(self, budget: int, spare: _Entry | None = None) -> None:
-        for entry in list(self._entries):
-            if self.bytes <= budget:
-                return
-            if entry is not spare:
-                self._entries.remove(entry)
+    def _shrink(self, budget: int) -> None:
+        while self._entries and self.bytes > budget:
+            del self._entries[0]
 
     def _touch(self, entry: _Entry) -> None:
         self._entries.remove(entry)

@@ -1,7 +1,8 @@
 """From scores to a token: greedy, or seeded sampling whose noise depends on the place alone.
 
-Noise is hash(seed, candidate, absolute position, id), so a seed gives the same text with drafting, without it and at every
-draft length. Each row is judged by itself, on one thread and in one fixed order: nothing beside it can change its choice.
+Noise is hash(seed, candidate, absolute position, id), so a seed gives the same text with drafting, without it
+and at every draft length. Each row is judged by itself, on one thread and in one fixed order: nothing beside
+it can change its choice.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from assistant.errors import ModelCorruptError, UsageError
 Floats = npt.NDArray[np.floating[Any]]
 Integers = npt.NDArray[np.integer[Any]]
 
-# The noise comes from 32 bits: it lies between -log(33 log 2) and 33 log 2, so an id this many nats below the best never wins.
+# The noise comes from 32 bits: it lies between -log(33 log 2) and 33 log 2, so an id this many nats below the
+# best never wins.
 NOISE_RANGE = 27.0
-# Below this temperature the noise cannot lift any other float32 score over the best, and dividing by it would overflow.
+# Below this temperature the noise cannot lift any other float32 score over the best, and dividing by it would
+# overflow.
 COLDEST = 1e-6
 
 
@@ -44,7 +47,9 @@ class Sampling:
     def __post_init__(self) -> None:
         # Written so that NaN, which compares false with everything, is refused too.
         if not (self.temperature >= 0 and math.isfinite(self.temperature)):
-            raise UsageError(f"The temperature must be 0 (greedy) or a positive number, not {self.temperature}.")
+            raise UsageError(
+                f"The temperature must be 0 (greedy) or a positive number, not {self.temperature}."
+            )
         if not (isinstance(self.top_k, int) and self.top_k >= 0):
             raise UsageError(f"top-k must be a whole number, 0 (off) or more, not {self.top_k}.")
         if not 0 < self.top_p <= 1:
@@ -68,8 +73,9 @@ def choose(
 ) -> list[int]:
     """The chosen id of every row.
 
-    scores: float32 [rows, vocabulary]; positions[r]: place of the chosen token in prompt + output; allowed[r]: the ids
-    to choose from, None for all. Greedy ties go to the lowest id. Raises ValueError when a row allows no id.
+    scores: float32 [rows, vocabulary]; positions[r]: place of the chosen token in prompt + output;
+    allowed[r]: the ids to choose from, None for all. Greedy ties go to the lowest id. Raises ValueError when
+    a row allows no id.
     """
     if scores.dim() != 2 or scores.shape[0] != len(positions):
         raise ValueError(f"scores must be [{len(positions)}, vocabulary], not {list(scores.shape)}")
@@ -82,13 +88,13 @@ def choose(
 
 
 def log_probability(scores: torch.Tensor, chosen: int) -> float:
-    """Natural logarithm of `chosen`'s share under the plain softmax: no temperature, no filter. scores: [vocabulary]."""
+    """Log of `chosen`'s share under the plain softmax: no temperature, no filter. scores: [vocabulary]."""
     # log_softmax works a row on one thread, in a fixed order, at half the cost of logsumexp.
     return float(torch.log_softmax(scores.detach().float(), 0)[chosen])
 
 
 def gumbel(ids: Integers, position: int, sampling: Sampling) -> npt.NDArray[np.float64]:
-    """Standard Gumbel noise of `ids` [n] at `position`: a pure function of (seed, candidate, position, id)."""
+    """Gumbel noise of `ids` [n] at `position`: a pure function of (seed, candidate, position, id)."""
     key = 0
     for part in (sampling.seed, sampling.candidate, position):
         key = _mix64(key ^ (int(part) & 0xFFFFFFFFFFFFFFFF))
@@ -131,26 +137,27 @@ def _kept(row: Floats, best: float, temperature: float, sampling: Sampling) -> I
 
 
 def _leading(row: Floats, best: float, temperature: float, sampling: Sampling) -> Integers:
-    """top-k, then top-p. Both keep the head of one order (higher score, then lower id), so look no deeper than needed."""
+    """top-k, then top-p: the head of one order (higher score, then lower id), seen no deeper than needed."""
     limited = sampling.top_k in range(1, len(row))
     total = 0.0
     if not limited:
         total = float(np.exp((row - np.float32(best)) / np.float32(temperature)).sum(dtype=np.float64))
-    depth = 4.0
+    depth = 2.0
     while True:
-        found = np.flatnonzero(row >= best - depth * temperature)
-        last = depth >= NOISE_RANGE
-        if not limited or len(found) >= sampling.top_k or last:
-            found = found[np.argsort(-row[found], kind="stable")]
-            if limited:
-                found = found[: sampling.top_k]
-            mass = np.cumsum(np.exp((row[found].astype(np.float64) - best) / temperature))
-            if limited:
-                total = float(mass[-1])  # top-p shares out what top-k has left
-            count = int((mass < sampling.top_p * total).sum()) + 1
-            if count <= len(found) or limited or last:
-                return found[:count]
         depth = min(2 * depth, NOISE_RANGE)
+        found = np.flatnonzero(row >= best - depth * temperature)
+        mass = np.exp((row[found].astype(np.float64) - best) / temperature)
+        enough = len(found) >= sampling.top_k if limited else mass.sum() > sampling.top_p * total
+        if not enough and depth < NOISE_RANGE:
+            continue
+        order = np.argsort(-row[found], kind="stable")
+        if limited:
+            order = order[: sampling.top_k]
+        mass = np.cumsum(mass[order])
+        if limited:
+            total = float(mass[-1])  # top-p shares out what top-k has left
+        leading: Integers = found[order[: int((mass < sampling.top_p * total).sum()) + 1]]
+        return leading
 
 
 def _mix64(value: int) -> int:
@@ -167,4 +174,5 @@ def _mix32(bits: Integers) -> Integers:
     bits = bits * np.uint32(0x21F0AAAD)
     bits = bits ^ (bits >> np.uint32(15))
     bits = bits * np.uint32(0x735A2D97)
-    return bits ^ (bits >> np.uint32(15))
+    mixed: Integers = bits ^ (bits >> np.uint32(15))
+    return mixed

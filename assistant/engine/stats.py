@@ -1,7 +1,7 @@
-"""Counts and times of a generation, and the figures made of them, under the field names of the command line's JSON.
+"""Counts and times of a generation, and the figures made of them, named as in the command line's JSON.
 
-drafted: tokens proposed and run; accepted: those of them that the backbone confirmed, the bonus never among them; a pass:
-one forward of the backbone after the prefill. Sums of several generations are made with `add`.
+drafted: tokens proposed and run; accepted: those of them that the backbone confirmed, the bonus never among
+them; a pass: one forward of the backbone after the prefill. Sums of several generations are made with `add`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass
 class GenerationStats:
-    """prefill_ms: start to prompt read; first_token_ms: start to first token known; decode_ms: from there to the end."""
+    """prefill_ms: until the prompt is read; first_token_ms: to the first token; decode_ms: from there on."""
 
     prompt_tokens: int = 0
     reused_tokens: int = 0
@@ -21,14 +21,15 @@ class GenerationStats:
     passes: int = 0
     drafted: int = 0
     accepted: int = 0
-    tried_by_position: list[int] = field(default_factory=list)  # blocks where n was drafted and 1..n-1 accepted
+    # Blocks where position n was drafted and 1..n-1 accepted, and those of them where n was accepted too.
+    tried_by_position: list[int] = field(default_factory=list)
     accepted_by_position: list[int] = field(default_factory=list)
     prefill_ms: float = 0.0
     decode_ms: float = 0.0
     first_token_ms: float = 0.0
 
     def count_pass(self, drafted: int, tried: int, accepted: int) -> None:
-        """One pass of `drafted` tokens whose walk met a draft at `tried` depths and accepted `accepted` of them."""
+        """One pass of `drafted` tokens; its walk met drafts at `tried` depths and accepted `accepted`."""
         self.passes += 1
         self.drafted += drafted
         self.accepted += accepted

@@ -1,8 +1,9 @@
 """Which drafted tokens stand: pure functions on ids, without model, cache or tensor.
 
-Row 0 of a pass is the last committed token, row r > 0 the drafted token r - 1. A draft is a tree: parents[i] is the drafted
-token that i follows, -1 the last committed one; a chain is the tree 0 -> 1 -> 2 ... Accepted: a drafted token equal to the
-backbone's choice at its parent's row. Bonus: the choice that ends the walk because no drafted token equals it.
+Row 0 of a pass is the last committed token, row r > 0 the drafted token r - 1. A draft is a tree: parents[i]
+is the drafted token that i follows, -1 the last committed one; a chain is the tree 0 -> 1 -> 2 ... Accepted:
+a drafted token equal to the backbone's choice at its parent's row. Bonus: the choice that ends the walk
+because no drafted token equals it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Verified:
-    """A walk's outcome. rows: 0, then the accepted rows, downwards. ids: what the block commits: accepted, then the bonus.
+    """rows: 0, then the accepted, downwards. ids: what the block commits, the accepted and then the bonus.
 
-    `ids` has no bonus when the walk was told to end at an accepted token. `tried` counts the depths at which a drafted
-    token stood beside the backbone's choice: the accepted ones and, if a draft was refused, one more.
+    `ids` has no bonus when the walk was told to end at an accepted token. `tried` counts the depths at which
+    a drafted token stood beside the backbone's choice: the accepted ones and, if a draft was refused, one
+    more.
     """
 
     rows: tuple[int, ...]
@@ -30,7 +32,7 @@ class Verified:
 
     @property
     def cached_rows(self) -> tuple[int, ...]:
-        """Rows to keep in the cache: those of every committed token but the last, which heads the next pass."""
+        """Rows to keep in the cache: all committed tokens' but the last, which heads the next pass."""
         return self.rows[: len(self.ids)]
 
 
@@ -47,7 +49,7 @@ def is_chain(parents: Sequence[int]) -> bool:
 def trim(
     ids: Sequence[int], parents: Sequence[int], limit: int, vocabulary: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The part of a draft that can be run: at most `limit` tokens, none outside the vocabulary, no twin siblings.
+    """The part of a draft that can be run: at most `limit` tokens, all in the vocabulary, no twin siblings.
 
     A token that falls takes its descendants with it. ValueError when `parents` is not a tree in this order.
     """
@@ -80,8 +82,8 @@ def verify(
 ) -> Verified:
     """Walk from row 0 while drafted tokens equal the backbone's choices.
 
-    choice(row) is asked for rows on the path only, in order; commit(id) after each, before the next: False ends the walk.
-    So both see the very calls that decoding token by token makes.
+    choice(row) is asked for rows on the path only, in order; commit(id) after each, before the next: False
+    ends the walk. So both see the very calls that decoding token by token makes.
     """
     children: dict[tuple[int, int], int] = {}
     for index, (token, parent) in enumerate(zip(ids, parents, strict=True)):

@@ -1,1 +1,1 @@
-"""One typed, frozen Settings; its schema drives flags, forms and editor options."""
+"""One typed, frozen Settings: `schema` declares it, `load` joins its sources, `save` writes a file."""

@@ -1,0 +1,52 @@
+"""The model that a bench measures: found, converted if need be and opened, with its tokenizer, in this
+process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+
+from assistant import locations
+from assistant.engine import device
+from assistant.engine.backbone import Backbone
+from assistant.models import catalog, store
+from assistant.models.parts import Progress
+from assistant.prompt.tokenizer import Tokenizer
+from cuda_ops import cpu
+from cuda_ops.compile import CompileError
+
+
+@dataclass(frozen=True)
+class Model:
+    """An opened model: `plan` says how it runs here."""
+
+    backbone: Backbone
+    tokenizer: Tokenizer
+    stored: store.StoredModel
+    plan: device.Plan
+
+
+def load(name: str, precision: str, threads: int = 0, progress: Progress | None = None) -> Model:
+    """Open a model by catalog name or path. Raises what models.store and engine.device raise."""
+    stored = store.open_model(store.ensure(catalog.find(name), precision, progress))
+    backbone, plan = device.load(stored, threads=threads)
+    set_threads(plan.threads)
+    return Model(cast(Backbone, backbone), Tokenizer(stored.tokenizer_path), stored, plan)
+
+
+def set_threads(count: int) -> None:
+    """Let operators of both engines share their work among `count` threads from now on."""
+    torch.set_num_threads(count)
+    with contextlib.suppress(CompileError):  # no kernels here: torch runs everything
+        cpu.load(locations.cache_folder() / "kernels").threads = count
+
+
+def pass_bytes(stored: store.StoredModel) -> int:
+    """Bytes of weights that a pass of one row reads: all but the embedding, of which it reads one row."""
+    embedding = "model.embed_tokens.weight"
+    total = sum(stored.array(name).nbytes for name in stored.names() if name != embedding)
+    return int(total + stored.array(embedding)[0].nbytes)

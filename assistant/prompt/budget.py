@@ -1,0 +1,137 @@
+"""How much of the file goes into a prompt, and where it is cut.
+
+Budgets are tokens. Cutting tokenises at most eight characters a token of budget, whatever the file's size.
+The prefix starts on a coarse grid counted from the start of the file, so the front of the prompt stays
+equal from one keystroke to the next and its keys and values can be kept; the suffix depends on the text
+behind the cursor alone.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from assistant.prompt.tokenizer import Encoded, Tokenizer
+
+_CHARACTERS_PER_TOKEN = 8  # indentation and long words reach this, ordinary code is at 3 to 4
+
+
+@dataclass(frozen=True)
+class PromptBudget:
+    """Most tokens taken from before and from behind the cursor."""
+
+    prefix_tokens: int
+    suffix_tokens: int
+
+    def __post_init__(self) -> None:
+        if self.prefix_tokens < 1 or self.suffix_tokens < 0:
+            raise ValueError(f"no prompt fits into {self.prefix_tokens} and {self.suffix_tokens} tokens")
+
+
+DEFAULT_BUDGET = PromptBudget(prefix_tokens=1536, suffix_tokens=256)
+
+
+def choose(prefill_tokens_per_second: float, milliseconds: float) -> PromptBudget:
+    """The budget whose prefill from nothing takes about `milliseconds`; prefix 256 to 6144 tokens, suffix
+    64 to 512.
+
+    The suffix comes after the prefix in the prompt and is computed anew with most keystrokes, so it gets a
+    sixth. Sizes move in steps of a half, so that a noisy measurement does not move the cut.
+    """
+    tokens = prefill_tokens_per_second * milliseconds / 1000
+    if not math.isfinite(tokens) or tokens <= 0:
+        return DEFAULT_BUDGET
+    suffix = _step(tokens / 6, 64, 512)
+    return PromptBudget(prefix_tokens=_step(tokens - suffix, 256, 6144), suffix_tokens=suffix)
+
+
+def _step(value: float, least: int, most: int) -> int:
+    """The largest of least, 1.5 least, 2 least, 3 least, ... that is at most `value`, clamped."""
+    size = least
+    while size < most:
+        larger = size * 3 // 2 if size & (size - 1) == 0 else size * 4 // 3
+        if larger > value:
+            break
+        size = larger
+    return min(size, most)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The tokens of text[start:end]."""
+
+    encoded: Encoded
+    start: int
+    end: int
+
+
+def cut_prefix(tokenizer: Tokenizer, text: str, tokens: int) -> Part:
+    """The last part of `text` that fits into `tokens`, from the start of a line where there is one nearby."""
+    # The lines above the cursor's own decide alone, with room kept for that one: then the start never moves
+    # within a line, where a word's tokens merge and part while it is typed.
+    start = _fitting_start(tokenizer, text, text.rfind("\n") + 1, tokens - tokens // 8)
+    if len(text) - start <= _CHARACTERS_PER_TOKEN * tokens:
+        encoded = tokenizer.encode_parts(text[start:])
+        if len(encoded.ids) <= tokens:
+            return Part(encoded, start, len(text))
+    start = _fitting_start(tokenizer, text, len(text), tokens)
+    encoded = tokenizer.encode_parts(text[start:])
+    first = _boundary(encoded, max(0, len(encoded.ids) - tokens))
+    start += encoded.ends[first - 1] if first else 0
+    return Part(Encoded(encoded.ids[first:], encoded.ends[first:], encoded.words[first:]), start, len(text))
+
+
+def _fitting_start(tokenizer: Tokenizer, text: str, end: int, tokens: int) -> int:
+    """The first start on the grid from which text[start:end] takes about `tokens` at most."""
+    step = tokens  # in characters: a quarter to a third of the budget in ordinary code
+    lowest = end - _CHARACTERS_PER_TOKEN * tokens
+    start = min(end, _grid(text, -(-lowest // step), step) if lowest > 0 else 0)
+    ends = tokenizer.encode_parts(text[start:end]).ends
+    if len(ends) <= tokens:
+        return start
+    needed = start + ends[len(ends) - tokens - 1]
+    while True:
+        number = needed // step
+        while (found := _grid(text, number, step)) < needed:
+            number += 1
+        used = len(ends) - bisect_right(ends, found - start)
+        if step == 1 or 2 * used >= tokens:
+            return min(end, found)
+        step //= 2  # text of many tokens a character needs a finer grid
+
+
+def _boundary(encoded: Encoded, first: int) -> int:
+    """`first`, or the next token that does not begin inside a character."""
+    while 0 < first < len(encoded.ids) and encoded.ends[first - 1] == encoded.ends[first]:
+        first += 1
+    return first
+
+
+def _grid(text: str, number: int, step: int) -> int:
+    """Start number `number`: the first line start within a step from number * step, else that character."""
+    if number <= 0:
+        return 0
+    mark = number * step
+    newline = text.find("\n", mark - 1, mark + step - 1)
+    return mark if newline < 0 else newline + 1
+
+
+def cut_suffix(tokenizer: Tokenizer, text: str, tokens: int) -> Part:
+    """The first part of `text` that fits into `tokens`, to the end of a line unless that drops most of it."""
+    if tokens == 0:
+        return Part(Encoded([], [], []), 0, 0)
+    window = text[: _CHARACTERS_PER_TOKEN * tokens]
+    encoded = tokenizer.encode_parts(window)
+    if len(encoded.ids) <= tokens and len(window) == len(text):
+        return Part(encoded, 0, len(text))
+    limit = encoded.ends[min(tokens, len(encoded.ids)) - 1]
+    end = window.rfind("\n", 0, limit) + 1
+    if end < limit // 4:
+        end = limit
+    encoded = tokenizer.encode_parts(window[:end])
+    last = min(tokens, len(encoded.ids))
+    while 0 < last < len(encoded.ids) and encoded.ends[last - 1] == encoded.ends[last]:
+        last -= 1  # not inside a character
+    end = encoded.ends[last - 1] if last else 0
+    return Part(Encoded(encoded.ids[:last], encoded.ends[:last], encoded.words[:last]), 0, end)

@@ -1,0 +1,201 @@
+"""One completion from end to end: prompt, generation, cleaned answer, and the figures of all its candidates.
+
+Text lives here and tokens in the engine: the stop callback reads the new tokens as text, the healing
+constraint spells the word before the cursor first. Text is streamed once the stop rule says that it is sure
+to stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from assistant.engine.backbone import Backbone
+from assistant.engine.draft import make_drafter
+from assistant.engine.generate import generate
+from assistant.engine.prefix import PrefixStore
+from assistant.engine.sampling import Sampling
+from assistant.engine.stats import GenerationStats
+from assistant.post import clean, multiline
+from assistant.post.context import AnswerContext
+from assistant.post.stop import StopRule
+from assistant.prompt import fim
+from assistant.prompt.budget import DEFAULT_BUDGET, PromptBudget
+from assistant.prompt.healing import Healing
+from assistant.prompt.tokenizer import StreamDecoder, Tokenizer
+from assistant.service.engine_api import Hooks
+from assistant.service.protocol import CompletionRequest, CompletionResult
+
+_MARKS = 16  # tokens of a prompt besides prefix and suffix, at most
+
+
+@dataclass(frozen=True)
+class LoadedEngine:
+    """A model ready to run. path, reason: how it runs on this machine and why; load_ms: without imports."""
+
+    backbone: Backbone
+    tokenizer: Tokenizer
+    end_ids: frozenset[int]
+    model: str
+    precision: str
+    path: str
+    reason: str
+    load_ms: float
+
+
+class Completer:
+    """The worker's Engine around a loaded model; keeps the caches of prompts between requests. One thread."""
+
+    def __init__(self, loaded: LoadedEngine, store_bytes: int) -> None:
+        self.model = loaded.model
+        self.precision = loaded.precision
+        self.path = loaded.path
+        self.reason = loaded.reason
+        self.load_ms = loaded.load_ms
+        self._engine = loaded
+        self._store = PrefixStore(loaded.backbone, store_bytes)
+
+    def complete(self, request: CompletionRequest, hooks: Hooks) -> CompletionResult:
+        """The answer to `request`; a warm one only reads the prompt in. UsageError, UnsupportedError."""
+        tokenizer = self._engine.tokenizer
+        block = multiline.decide(request.prefix, request.suffix, request.language, request.multiline)
+        context = AnswerContext(request.prefix, request.suffix, request.language, block)
+        prompt = fim.build(
+            tokenizer,
+            request.prefix,
+            request.suffix,
+            budget=self._budget(request),
+            path=request.path,
+            language=request.language,
+        )
+        healing = Healing(tokenizer, prompt.healed) if prompt.healed else None
+        stats = GenerationStats()
+        answers: list[clean.Answer] = []
+        drafter = None
+        # Greedy candidates are all alike, so one is enough.
+        for number in range(request.candidates if request.temperature > 0 else 1):
+            drafter = make_drafter(request.decode)
+            watch = Watch(
+                tokenizer, len(prompt.healed), context, hooks, stream=request.stream and number == 0
+            )
+            generation = generate(
+                self._engine.backbone,
+                prompt.ids,
+                store=self._store,
+                sampling=_sampling(request, number),
+                max_new_tokens=0 if request.trigger == "warm" else request.max_tokens,
+                end_ids=self._engine.end_ids,
+                drafter=drafter,
+                draft_length=request.draft or None,
+                stop=watch.stop,
+                constraint=healing,
+                cancelled=hooks.cancelled,
+                on_tokens=watch.committed,
+            )
+            stats.add(generation.stats)
+            if not answers:
+                stats.first_token_ms = generation.stats.first_token_ms
+            answers.append(clean.answer(watch.read(generation.ids), context, generation.finish))
+            if number == 0:
+                watch.finish(answers[0].text)
+            if generation.finish == "cancelled":
+                break
+        return self._result(request, answers, stats, drafter.name if drafter else "plain")
+
+    def drop_caches(self) -> None:
+        self._store.clear()
+
+    def store_bytes(self) -> int:
+        return self._store.bytes
+
+    def close(self) -> None:
+        self._store.clear()
+
+    def _budget(self, request: CompletionRequest) -> PromptBudget:
+        """What was asked for, else the default; less where the model's context is too short for it."""
+        prefix = request.prefix_tokens or DEFAULT_BUDGET.prefix_tokens
+        suffix = request.suffix_tokens or DEFAULT_BUDGET.suffix_tokens
+        context = self._engine.backbone.config.context_length
+        room = max(2, context - _MARKS - min(request.max_tokens, context // 2))
+        suffix = min(suffix, max(1, room // 4)) if prefix + suffix > room else suffix
+        return PromptBudget(prefix_tokens=min(prefix, room - suffix), suffix_tokens=suffix)
+
+    def _result(
+        self, request: CompletionRequest, answers: Sequence[clean.Answer], stats: GenerationStats, decode: str
+    ) -> CompletionResult:
+        # The first candidate that is not empty; the first one's reason when all are.
+        best = next((answer for answer in answers if answer.text), answers[0])
+        texts = tuple(dict.fromkeys(answer.text for answer in answers if answer.text))
+        figures = stats.summary()
+        figures["accepted_by_position"] = tuple(figures["accepted_by_position"])
+        return CompletionResult(
+            completion=best.text,
+            finish_reason=best.finish,
+            empty_reason=best.reason if not best.text else None,
+            model=self.model,
+            precision=self.precision,
+            decode=decode,
+            candidates=texts if request.candidates > 1 else None,
+            **figures,
+        )
+
+
+def _sampling(request: CompletionRequest, candidate: int) -> Sampling:
+    return Sampling(
+        temperature=request.temperature,
+        top_k=request.top_k,
+        top_p=request.top_p,
+        min_p=request.min_p,
+        seed=request.seed,
+        candidate=candidate,
+    )
+
+
+@dataclass
+class Watch:
+    """Reads the tokens of one generation as text: says when to stop, tells what is sure to stay."""
+
+    tokenizer: Tokenizer
+    healed: int  # bytes at the start that the file has already
+    context: AnswerContext
+    hooks: Hooks
+    stream: bool
+    text: str = ""
+    _read: int = 0
+    _told: str = ""
+    _begun: bool = False
+    _decoder: StreamDecoder = field(init=False)
+    _rule: StopRule = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._decoder = StreamDecoder(self.tokenizer, skip=self.healed)
+        self._rule = StopRule(self.context)
+
+    def stop(self, ids: Sequence[int]) -> bool:
+        """The engine's stop callback."""
+        text = self.read(ids)
+        return bool(text) and self._rule(text)
+
+    def read(self, ids: Sequence[int]) -> str:
+        """The text of all new ids so far, without the healed piece; ids only ever go on."""
+        self.text += self._decoder.push(ids[self._read :])
+        self._read = len(ids)
+        return self.text
+
+    def committed(self, block: Sequence[int]) -> None:
+        """The engine's on_tokens."""
+        if not self._begun:
+            self._begun = True
+            self.hooks.first()
+        if self.stream:
+            self._tell(self._rule.settled())
+
+    def finish(self, answer: str) -> None:
+        """The cleaned answer is known: tell the rest of it."""
+        if self.stream:
+            self._tell(answer)
+
+    def _tell(self, text: str) -> None:
+        if len(text) > len(self._told) and text.startswith(self._told):
+            self.hooks.text(text[len(self._told) :])
+            self._told = text
