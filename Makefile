@@ -8,15 +8,20 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 MODEL := qwen2.5-coder-0.5b
-# The empty line in Inventory.add.
-EXAMPLE := examples/inventory.py:26
+# The empty line in Account.withdraw.
+EXAMPLE := examples/account.py
+LINE := 29
 
 .DELETE_ON_ERROR:
 .PHONY: demo test score clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tokenleap models pull $(MODEL)
-	$(BIN)/tokenleap complete $(EXAMPLE) --model $(MODEL) --in-process
+	@echo "tokenleap complete $(EXAMPLE):$(LINE)"
+	@$(BIN)/tokenleap complete $(EXAMPLE):$(LINE) --model $(MODEL) --in-process \
+	  >$(VENV)/demo.txt 2>$(VENV)/demo.log || { cat $(VENV)/demo.log >&2; exit 1; }
+	@echo; printf '%s' "$$(head -n $(LINE) $(EXAMPLE) | tail -n 3)"; cat $(VENV)/demo.txt; echo; echo
+	@cat $(VENV)/demo.log
 
 test: $(VENV)/.tested
 	$(BIN)/ruff check .

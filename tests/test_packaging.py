@@ -28,16 +28,15 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def test_the_demo_completes_an_empty_line_inside_a_method() -> None:
-    found = re.search(r"^EXAMPLE := (\S+):(\d+)$", MAKEFILE, re.MULTILINE)
+    found = re.search(r"^EXAMPLE := (\S+)\nLINE := (\d+)$", MAKEFILE, re.MULTILINE)
     assert found is not None
-    text = (ROOT / found[1]).read_text(encoding="utf-8")
-    lines = text.split("\n")
-    line = lines[int(found[2]) - 1]
+    text, number = (ROOT / found[1]).read_text(encoding="utf-8"), int(found[2])
+    line = text.split("\n")[number - 1]
     assert line.strip() == "" and len(line) == 8, "an editor stripped the line that the demo completes"
     functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
-    before = max((node for node in functions if node.lineno < int(found[2])), key=lambda node: node.lineno)
+    before = max((node for node in functions if node.lineno < number), key=lambda node: node.lineno)
     assert len(before.body) == 1, "the method is not empty any more"
-    assert any(node.lineno > int(found[2]) for node in functions), "nothing follows the hole"
+    assert any(node.lineno > number for node in functions), "nothing follows the hole"
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")

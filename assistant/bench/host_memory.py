@@ -21,7 +21,10 @@ from assistant.bench import memory, sources
 from assistant.service.client import Client
 from assistant.service.protocol import CompletionRequest
 
-_CHARACTERS = 3.0  # of Python a token, about; what really was read is in the result
+_CHARACTERS = 5.0  # a token, more than Python has: the prompt is then cut to the budget
+_SLACK = (
+    1.4  # the cut goes to a coarse grid and may leave less than the budget; what was read is in the result
+)
 
 
 @contextmanager
@@ -52,7 +55,7 @@ def own_host() -> Iterator[None]:
 
 
 def _text(tokens: int) -> str:
-    """Real Python that holds about `tokens` tokens and ends inside a function."""
+    """Real Python of more than `tokens` tokens that ends inside a function."""
     text = ""
     for source in sources.drawn([sources.STDLIB], 0):
         text += source.text
@@ -67,10 +70,11 @@ def measure(model: str, context: int = 2000) -> dict[str, Any]:
 
     `context` in the result is what the prompt really held.
     """
-    text = _text(context)
+    budget = int(context * _SLACK)
+    text = _text(budget)
     with own_host(), tempfile.TemporaryDirectory() as folder:
         request = CompletionRequest(
-            prefix=text, path="bench.py", language="python", model=model, max_tokens=16, prefix_tokens=context
+            prefix=text, path="bench.py", language="python", model=model, max_tokens=16, prefix_tokens=budget
         )
         with Client.connect() as client:
             result = client.complete(request)

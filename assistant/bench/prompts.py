@@ -31,14 +31,16 @@ def build(
     """
     generator = random.Random(seed)
     python = sources.drawn(packages, seed)
-    cpp = sources.files("torch", (".h",), HEADERS) if headers and "torch" in packages else []
-    generator.shuffle(cpp)
+    cpp = sources.drawn(["torch"] if headers and "torch" in packages else [], seed, (".h",), HEADERS)
     rows: list[dict[str, Any]] = []
-    while len(rows) < count and (python or cpp):
+    while len(rows) < count:
         number = len(rows)
         kind = KINDS[number % len(KINDS)]
-        use_cpp = bool(cpp) and (number % 9 == 8 or not python)
-        source = cpp.pop(0) if use_cpp else python.pop(0)
+        source = next(cpp, None) if number % 9 == 8 else None
+        use_cpp = source is not None
+        source = source or next(python, None)
+        if source is None:
+            break
         if use_cpp and kind == "block":
             kind = "lines"
         cut = _block(source.text, generator) if kind == "block" else _lines(source.text, kind, generator)

@@ -11,7 +11,7 @@ import importlib.metadata
 import platform
 import random
 import sysconfig
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,8 +58,8 @@ def folder(package: str) -> Path:
     return Path(next(iter(places)))
 
 
-def files(package: str, suffixes: Sequence[str] = (".py",), below: str = "") -> list[SourceText]:
-    """Readable source files of a package, sorted by path. `below` narrows to a folder inside it."""
+def _paths(package: str, suffixes: Sequence[str], below: str) -> list[tuple[Path, str]]:
+    """Files that may be read, with their relative paths, sorted."""
     top = folder(package)
     base = top if package == STDLIB else top.parent
     found = []
@@ -67,28 +67,36 @@ def files(package: str, suffixes: Sequence[str] = (".py",), below: str = "") -> 
         relative = path.relative_to(base)
         if path.suffix not in suffixes or _LEFT_OUT & set(relative.parts[:-1]) or "test" in path.stem:
             continue
-        if not path.is_file() or not SHORTEST <= path.stat().st_size <= LONGEST:
-            continue
-        try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
-            continue
-        if "\r" in text or "\0" in text or max(map(len, text.split("\n"))) > 400:
-            continue
-        found.append(SourceText(package, relative.as_posix(), text))
+        if path.is_file() and SHORTEST <= path.stat().st_size <= LONGEST:
+            found.append((path, relative.as_posix()))
     return found
 
 
-def drawn(packages: Sequence[str], seed: int, suffixes: Sequence[str] = (".py",)) -> list[SourceText]:
+def _read(package: str, path: Path, relative: str) -> SourceText | None:
+    """The file, unless it is no ordinary source text."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        return None
+    if "\r" in text or "\0" in text or max(map(len, text.split("\n"))) > 400:
+        return None
+    return SourceText(package, relative, text)
+
+
+def drawn(
+    packages: Sequence[str], seed: int, suffixes: Sequence[str] = (".py",), below: str = ""
+) -> Iterator[SourceText]:
     """Files of all packages, shuffled by `seed` and dealt in turn, so that a big package does not crowd out
-    others.
+    others. Read one by one as they are asked for. `below` narrows to a folder inside the packages.
     """
     generator = random.Random(seed)
     piles = []
     for package in packages:
-        pile = files(package, suffixes)
+        pile = _paths(package, suffixes, below)
         generator.shuffle(pile)
-        piles.append(pile)
-    return [
-        pile[turn] for turn in range(max(map(len, piles), default=0)) for pile in piles if turn < len(pile)
-    ]
+        piles.append((package, pile))
+    for turn in range(max((len(pile) for _, pile in piles), default=0)):
+        for package, pile in piles:
+            source = _read(package, *pile[turn]) if turn < len(pile) else None
+            if source is not None:
+                yield source

@@ -18,10 +18,12 @@ from assistant.post.unfinished import whole_lines
 
 FILTERS: tuple[tuple[str, Filter], ...] = (
     ("overlap", overlap.rest_of_line),
-    ("blank", trim.trim),
+    ("trim", trim.trim),
     ("short", short.short),
 )
-REASONS = tuple(dict.fromkeys(["end", "prose", *(r.code for r in RULES), *(code for code, _ in FILTERS)]))
+# Trimming takes blanks alone, so it is never the reason.
+_CODES = ["end", "prose", *(rule.code for rule in RULES), *(code for code, _ in FILTERS if code != "trim")]
+REASONS = tuple(dict.fromkeys(_CODES))
 
 
 @dataclass(frozen=True)

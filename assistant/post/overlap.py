@@ -30,7 +30,17 @@ def rest_of_line(draft: Draft) -> str:
             common = piece[:size]
             if text.endswith(common) and _repeats(draft, text[:-size], text, common, size == len(piece)):
                 return text[:-size]
-    return draft.text
+    return _without_excess(draft, text)
+
+
+def _without_excess(draft: Draft, text: str) -> str:
+    """`text` without the marks at its end that close what the rest of the line closes already."""
+    line, rest = draft.context.line_prefix, draft.context.rest
+    fair = _excess(line + rest)
+    kept = text
+    while kept and kept[-1] in ")]}\"'" and kept[-1] in rest and _excess(line + kept + rest) > fair:
+        kept = kept[:-1]
+    return draft.text if kept == text or _excess(line + kept + rest) > fair else kept
 
 
 def _repeats(draft: Draft, without: str, text: str, common: str, everything: bool) -> bool:

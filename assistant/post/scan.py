@@ -70,7 +70,9 @@ class Scan:
         """The length of what stays of the text so far, whatever follows: complete lines that no rule takes
         back.
         """
-        count = len(self._ends) - max(rule.unsure() for rule in self._rules)
+        # The last line with text may still lose what the rest of the cursor's line says.
+        held = max(rule.unsure() for rule in self._rules) + bool(self._context.rest.strip())
+        count = len(self._ends) - held
         return self._ends[count - 1] if count > 0 and self.end is None else 0
 
     def _line(self, text: str) -> Line:

@@ -101,7 +101,7 @@ def test_a_filter_is_left_out_only_where_asked(tokenizer: Tokenizer) -> None:
     usual = ours.infiller("plain", completion.Options())(case, None)
     wild = ours.infiller("plain", completion.Options(without=("scope",)))(case, None)
     assert usual.text == "return payload" and "print(3)" in wild.text
-    assert (scan.RULES, clean.FILTERS) == (rules, tidying)
+    assert (rules, tidying) == (scan.RULES, clean.FILTERS)
     with pytest.raises(UsageError, match="scope"):
         ours.infiller("plain", completion.Options(without=("no-such",)))
 

@@ -34,7 +34,7 @@ CASES = [
     ("if a:▮\n", "\n    b()\nelse:\n    c()\nd()", "\n    b()\nelse:\n    c()"),
     (BODY, '"""Text.\n\nfurther out\n"""\n    return 1\ny = 2', '"""Text.\n\nfurther out\n"""\n    return 1'),
     ("class A:\n    ▮\n", "x = 1\n\n    def g(self):\n        pass\n", "x = 1"),
-    ("import os\n# helper\n▮", "def f():\n    return 1\n\n\ndef g():", "def f():\n    return 1"),
+    ("import os\n# adds\n▮", "def f():\n    return 1\n\n\ndef g():", "def f():\n    return 1"),
     (
         "def fib(n):\n    if n == 0:\n        return 0\n    ▮\n\nprint(fib(5))\n",
         "elif n == 1:\n        return 1\n    return 2\n\nprint(fib(5))",
@@ -52,6 +52,9 @@ CASES = [
     ("print(▮)\n", "format(total)", "format(total)"),
     ('x = "▮"\n', 'hello"', "hello"),
     ('x = ["▮"]\n', 'a", "b"]', 'a", "b'),
+    ('print("Hello ▮ World!")\n', '")', ""),
+    ("foo(▮ + b)\n", "bar(a)", "bar(a)"),
+    ("foo(\n    a,\n    b▮  # why\n", ")", ")"),
     ("if x▮:\n", " == 1:", " == 1"),
     ("y = a ▮ + b * c\n", "- d + b * c", "- d"),
     ("f(▮, key)\n", "value, key)", "value"),
