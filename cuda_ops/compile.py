@@ -1,7 +1,8 @@
 """Compiles the C kernels with the machine's own compiler at first use and keeps the library.
 
-A library's name holds a hash of sources, flags, compiler and processor, so nothing stale is ever loaded; it is written
-under a temporary name and renamed, so two processes may compile at once and a kill leaves nothing half-written.
+A library's name holds a hash of sources, flags, compiler and processor, so nothing stale is ever loaded. It is written
+under a temporary name and renamed, so two processes may compile at once, and it ends in a digest of itself: loading a
+file that a full disk or a crash has cut short would kill the process, so it is checked first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 KERNELS = Path(__file__).parent / "kernels"
 
+DIGEST = 32  # bytes of SHA-256 at a library's end
 COMMON_FLAGS = ("-O3", "-std=gnu11", "-fPIC", "-shared", "-pthread", "-ffp-contract=off", "-fno-math-errno")
 
 # "native" lets lanes.h take the best version; the others exist so that tests can hold them against it.
@@ -72,6 +74,14 @@ def _key(command: list[str], flags: tuple[str, ...], sources: list[Path]) -> str
     return digest.hexdigest()[:16]
 
 
+def _sound(path: Path) -> bool:
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    return len(content) > DIGEST and hashlib.sha256(content[:-DIGEST]).digest() == content[-DIGEST:]
+
+
 def shared_library(folder: Path, version: str = "native") -> Path:
     """The compiled kernels of `version` in `folder`, compiled now if they are not there yet.
 
@@ -81,7 +91,7 @@ def shared_library(folder: Path, version: str = "native") -> Path:
     flags = (*COMMON_FLAGS, *VERSIONS[version])
     command = compiler()
     target = folder / f"kernels-{version}-{_key(command, flags, sources)}.so"
-    if target.exists():
+    if _sound(target):
         return target
     temporary = None
     try:
@@ -99,6 +109,9 @@ def shared_library(folder: Path, version: str = "native") -> Path:
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["no message"])[0]
             raise CompileError(f"{command[0]} failed: {last}")
+        with open(temporary, "r+b") as file:
+            digest = hashlib.sha256(file.read()).digest()
+            file.write(digest)  # bytes after the last section mean nothing to the loader
         os.replace(temporary, target)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CompileError(f"the kernels could not be compiled into {folder}: {error}") from error

@@ -195,13 +195,8 @@ class Kernels:
 def load(folder: Path, version: str = "native") -> Kernels:
     """The kernels of `version` (compile.VERSIONS), compiled into `folder` if need be.
 
-    compile.CompileError when they cannot be compiled or the compiled file cannot be loaded even after a second try.
+    compile.CompileError when they cannot be compiled or loaded.
     """
-    path = compiler.shared_library(folder, version)
-    try:
-        return Kernels(path)
-    except (OSError, AttributeError):
-        path.unlink(missing_ok=True)  # a file cut short by a full disk or a crash: make it again
     path = compiler.shared_library(folder, version)
     try:
         return Kernels(path)

@@ -51,7 +51,7 @@ def int8_linear(q: Tensor, s: Tensor, weight: Tensor, scb: Tensor, bias: Tensor 
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    """x float32 [R, heads, dim], cosine and sine float32 [R, dim / 2] -> rotated, half-split pairs (RoFormer, GPT-NeoX)."""
+    """x float32 [R, heads, dim], cosine and sine float32 [R, dim / 2] -> rotated half-split pairs (RoFormer)."""
     a, b = x.chunk(2, dim=-1)
     cosine, sine = cosine[:, None], sine[:, None]
     return torch.cat([a * cosine - b * sine, b * cosine + a * sine], dim=-1)
@@ -68,7 +68,7 @@ def append(keys: Tensor, values: Tensor, k: Tensor, v: Tensor, base: int) -> Non
 
 
 def decode_attention(q: Tensor, keys: Tensor, values: Tensor, seen: list[Tensor]) -> Tensor:
-    """q float32 [R, heads, dim] against one layer's cache; seen[r]: the slots that row r sees, int64, in order of position.
+    """q float32 [R, heads, dim] against one layer's cache; seen[r]: the slots of row r, int64, by position.
 
     Gives float32 [R, heads, dim]: softmax(q . k / sqrt(dim)) v, query heads in equal groups for each key head.
     """

@@ -1,4 +1,4 @@
-"""Decoder layers by the C kernels, on int8 weights read in place from the mapped file (no copy, shared by processes)."""
+"""Decoder layers by the C kernels, on int8 weights read in place from the mapped file, shared by processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Stored weights as torch tensors, without a copy. The int8 layout is bitsandbytes': rows of int8 and their absolute maxima."""
+"""Stored weights as torch tensors, without a copy.
+
+The int8 layout is bitsandbytes': rows of int8 and their absolute maxima.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from assistant.models.store import StoredModel
 
 
 def matrix(stored: StoredModel, names: Sequence[str]) -> Tensor:
-    """The tensors `names`, adjacent in the file, as one tensor joined over the first axis; it must not be written to."""
+    """The tensors `names`, adjacent in the file, joined over the first axis; nobody may write to it."""
     array = stored.array(names[0]) if len(names) == 1 else stored.fused(list(names))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns that the mapping is read-only; nobody here writes

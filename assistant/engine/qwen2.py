@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from assistant.engine.backbone import Cache
 from assistant.engine.cache import KeyValueCache
 from assistant.models.store import StoredModel
 
@@ -20,12 +21,13 @@ MOST_ROWS = 128  # rows of one pass; longer calls are worked in parts of this si
 
 
 class Rows:
-    """Where the rows of one pass stand: slots base.. of the cache, positions, and for a tree which slots each row sees."""
+    """Where the rows of one pass stand: slots base.. of the cache, positions, and for a tree what each row sees."""
 
     def __init__(self, base: int, count: int, parents: Sequence[int] | None) -> None:
         """parents as in Backbone.forward; ValueError when a row does not follow an earlier one."""
         self.base = base
-        self.paths: Tensor | None = None  # int32 [rows, rows]: row r sees slots base + paths[r][:positions[r] - base + 1]
+        # int32 [rows, rows]: row r sees slots base + paths[r][:positions[r] - base + 1]
+        self.paths: Tensor | None = None
         if parents is None or list(parents) == list(range(-1, count - 1)):
             self.positions = torch.arange(base, base + count, dtype=torch.int32)
             return
@@ -90,18 +92,20 @@ class Qwen2:
 
     def _embed(self, ids: Sequence[int]) -> Tensor:
         wanted = np.asarray(ids, dtype=np.int64)
-        if wanted.size and not (0 <= wanted.min() and wanted.max() < self._embedding.shape[0]):
+        if wanted.min() < 0 or wanted.max() >= self._embedding.shape[0]:
             raise ValueError(f"ids must lie in 0..{self._embedding.shape[0] - 1}")
         return torch.from_numpy(self._embedding[wanted].astype(np.float32))
 
     def forward(
         self,
         ids: Sequence[int],
-        cache: KeyValueCache,
+        cache: Cache,
         parents: Sequence[int] | None = None,
         taps: Sequence[int] = (),
     ) -> dict[str | int, Tensor]:
         """As Backbone.forward. After an exception the cache has its old length."""
+        if not isinstance(cache, KeyValueCache):
+            raise TypeError("this backbone works on the caches that it makes")
         if cache.length + len(ids) > self.config.context_length:
             raise ValueError(f"the model's context ends at {self.config.context_length} tokens")
         if not ids:

@@ -65,7 +65,7 @@ class TorchLayers:
         normed = self._normed(x, f"{at}input_layernorm.weight")
         qkv = self._linear(normed, [at + name for name in QKV], config.attention_bias)
         sizes = [config.heads, config.kv_heads, config.kv_heads]
-        q, k, v = qkv.view(count, -1, config.head_dim).split(sizes, dim=1)
+        q, k, v = torch.split(qkv.view(count, -1, config.head_dim), sizes, dim=1)
         positions = rows.positions.long()
         cosine, sine = self._cosine[positions], self._sine[positions]
         reference.append(cache.keys[layer], cache.values[layer], reference.rotate(k, cosine, sine), v, rows.base)

@@ -7,10 +7,8 @@ Importing this module imports torch; the worker does so on its own thread. What 
 from __future__ import annotations
 
 import time
-from typing import cast
 
 from assistant.engine import device
-from assistant.engine.backbone import Backbone
 from assistant.models import catalog, store
 from assistant.models.catalog import Entry
 from assistant.prompt.tokenizer import Tokenizer
@@ -32,7 +30,7 @@ def load(wanted: Wanted, progress: ProgressHook) -> Completer:
     backbone, plan = device.load(stored, wanted.device, wanted.threads)
     tokenizer = Tokenizer(stored.tokenizer_path)
     loaded = LoadedEngine(
-        cast(Backbone, backbone),  # it takes the caches that it makes, not any
+        backbone,
         tokenizer,
         end_ids=tokenizer.end_ids | frozenset(stored.end_ids),
         model=entry.id,
