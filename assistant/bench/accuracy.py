@@ -52,9 +52,7 @@ def windows(
             found.append(ids)
         if len(found) * (window - 1) >= tokens:
             return found
-    raise UsageError(
-        f"{', '.join(packages)} hold only {len(found) * (window - 1)} tokens; name more with --packages."
-    )
+    raise UsageError(f"{', '.join(packages)} hold only {len(found) * (window - 1)} tokens; name more with --packages.")
 
 
 def _scores(backbone: Backbone, ids: Sequence[int]) -> Iterator[torch.Tensor]:

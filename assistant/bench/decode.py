@@ -85,9 +85,7 @@ def _object(tallies: dict[str, _Tally]) -> dict[str, Any]:
         "prompts": len(tallies[PLAIN].prompts),
         "modes": {mode: tally.summary() for mode, tally in tallies.items()},
         "ratios": {mode: ratio(tally.decode_ms, tally.plain_decode_ms) for mode, tally in drafting.items()},
-        "ratios_total": {
-            mode: ratio(tally.total_ms, tally.plain_total_ms) for mode, tally in drafting.items()
-        },
+        "ratios_total": {mode: ratio(tally.total_ms, tally.plain_total_ms) for mode, tally in drafting.items()},
         "ratios_median": {mode: median(tally.decode_ratios) for mode, tally in drafting.items()},
         "ratios_total_median": {mode: median(tally.total_ratios) for mode, tally in drafting.items()},
     }

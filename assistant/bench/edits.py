@@ -62,9 +62,7 @@ def build(count: int = 36, seed: int = 0, packages: Sequence[str] = PACKAGES) ->
             row = makers[kind](source, generator)
             if row is not None:
                 wanted[kind] -= 1
-                rows.append(
-                    row | {"language": "python", "kind": kind, "path": source.path, "package": source.package}
-                )
+                rows.append(row | {"language": "python", "kind": kind, "path": source.path, "package": source.package})
                 break
         if not any(left > 0 for left in wanted.values()):
             break
@@ -161,9 +159,7 @@ def _renamed(function: _Function, lines: list[str], old: str, new: str) -> str:
     changed = list(lines)
     for line, column in sorted(places, reverse=True):
         text = changed[line]
-        if (
-            text[column : column + len(old)] != old
-        ):  # inside an f-string, whose columns older interpreters do not give
+        if text[column : column + len(old)] != old:  # inside an f-string, whose columns older interpreters do not give
             return ""
         changed[line] = text[:column] + new + text[column + len(old) :]
     return "".join(changed[start:end])
@@ -221,9 +217,7 @@ def _rename(source: sources.SourceText, generator: random.Random) -> dict[str, A
         statement_ends = {(node.end_lineno or 0) - start for node in function.body}
         if named is None or named + 1 not in statement_ends:
             continue
-        row = _second_version(
-            lines, (start, end), f"The same with `{old}` renamed to `{new}`.", changed, named + 1
-        )
+        row = _second_version(lines, (start, end), f"The same with `{old}` renamed to `{new}`.", changed, named + 1)
         if row is not None and row["expected"].count(new) >= 2:
             return row
     return None

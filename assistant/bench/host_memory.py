@@ -22,9 +22,7 @@ from assistant.service.client import Client
 from assistant.service.protocol import CompletionRequest
 
 _CHARACTERS = 5.0  # a token, more than Python has: the prompt is then cut to the budget
-_SLACK = (
-    1.4  # the cut goes to a coarse grid and may leave less than the budget; what was read is in the result
-)
+_SLACK = 1.4  # the cut goes to a coarse grid and may leave less than the budget; what was read is in the result
 
 
 @contextmanager

@@ -200,9 +200,7 @@ def tables(results: Sequence[Result]) -> dict[str, Any]:
 
 def _by(name: str, results: Sequence[Result]) -> dict[str, Any]:
     values = sorted({getattr(result, name) for result in results})
-    return {
-        value: summary([result for result in results if getattr(result, name) == value]) for value in values
-    }
+    return {value: summary([result for result in results if getattr(result, name) == value]) for value in values}
 
 
 def paired(first: Sequence[Result], second: Sequence[Result]) -> dict[str, Any]:
@@ -246,7 +244,5 @@ def measure(
     made = tables(found[names[0]]) | {"precision": names[0]}
     if len(names) > 1:
         made["precisions"] = {name: tables(results) for name, results in found.items()}
-        made["paired"] = {
-            f"{names[0]} - {other}": paired(found[names[0]], found[other]) for other in names[1:]
-        }
+        made["paired"] = {f"{names[0]} - {other}": paired(found[names[0]], found[other]) for other in names[1:]}
     return made

@@ -69,9 +69,7 @@ def _without_network() -> tuple[str, ...]:
         return ()
     for words in ((unshare, "--net"), (unshare, "--user", "--map-root-user", "--net")):
         try:
-            tried = subprocess.run(
-                [*words, "true"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL
-            )
+            tried = subprocess.run([*words, "true"], capture_output=True, timeout=10, stdin=subprocess.DEVNULL)
         except (OSError, subprocess.TimeoutExpired):
             continue
         if tried.returncode == 0:
@@ -120,9 +118,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def judge_all(
-    sources: Sequence[str], workers: int = 2, done: Callable[[int], None] | None = None
-) -> list[bool]:
+def judge_all(sources: Sequence[str], workers: int = 2, done: Callable[[int], None] | None = None) -> list[bool]:
     """`passes` for each program, a few at once; equal ones run once. `done(n)` says how many are judged."""
     different = list(dict.fromkeys(sources))
     verdicts: dict[str, bool] = {}

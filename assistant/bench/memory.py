@@ -67,9 +67,7 @@ def of_process(pid: int) -> dict[str, Any]:
     try:
         status, mappings = (folder / "status").read_text(), parse_smaps((folder / "smaps").read_text())
     except (FileNotFoundError, ProcessLookupError) as error:
-        raise UsageError(
-            f"There is no process {pid}; give the number that `tokenleap host status` shows."
-        ) from error
+        raise UsageError(f"There is no process {pid}; give the number that `tokenleap host status` shows.") from error
     sizes = {name: int(kb) * 1024 for name, kb in re.findall(r"^(Vm\w+):\s+(\d+) kB$", status, re.MULTILINE)}
     return {
         "pid": pid,

@@ -121,14 +121,10 @@ class LlamaCpp:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise UnsupportedError(
-                "llama.cpp ended without an answer; run `tokenleap bench peers --setup` again."
-            )
+            raise UnsupportedError("llama.cpp ended without an answer; run `tokenleap bench peers --setup` again.")
         reply: dict[str, Any] = json.loads(line)
         if "error" in reply:
-            raise UnsupportedError(
-                f"llama.cpp failed ({reply['error']}); run `tokenleap bench peers --setup` again."
-            )
+            raise UnsupportedError(f"llama.cpp failed ({reply['error']}); run `tokenleap bench peers --setup` again.")
         return reply
 
     def prefill(self, ids: Sequence[int], threads: int) -> float:
@@ -173,10 +169,7 @@ def set_up(report: Report | None = None) -> Path:
     """Make the environment and build llama.cpp in it (12 minutes on two cores); nothing if it is there."""
     python = environment_python()
     check = [str(python), "-I", "-c", "import llama_cpp"]
-    if (
-        python.exists()
-        and subprocess.run(check, capture_output=True, stdin=subprocess.DEVNULL).returncode == 0
-    ):
+    if python.exists() and subprocess.run(check, capture_output=True, stdin=subprocess.DEVNULL).returncode == 0:
         return python
     steps = (
         [sys.executable, "-m", "venv", "--clear", str(python.parent.parent)],
@@ -188,9 +181,7 @@ def set_up(report: Report | None = None) -> Path:
         done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise UnsupportedError(
-                f"llama.cpp could not be built ({reason}); check the compiler and the network."
-            )
+            raise UnsupportedError(f"llama.cpp could not be built ({reason}); check the compiler and the network.")
     return python
 
 
@@ -253,8 +244,7 @@ def compete(
 
 def _summary(build: str, times: dict[tuple[str, int], list[float]], threads: Sequence[int]) -> dict[str, Any]:
     by_threads = {
-        count: {what: median(values) for (what, used), values in times.items() if used == count}
-        for count in threads
+        count: {what: median(values) for (what, used), values in times.items() if used == count} for count in threads
     }
     best = {what: min(by_threads[count][what] for count in threads) for what in by_threads[threads[0]]}
     return {
@@ -264,8 +254,7 @@ def _summary(build: str, times: dict[tuple[str, int], list[float]], threads: Seq
         "decode_tokens_per_second": round(1e3 / best["decode"], 2),
         "rows_ms": {str(rows): round(best[f"rows {rows}"], 2) for rows in ROWS},
         "by_threads": {
-            str(count): {what: round(value, 2) for what, value in found.items()}
-            for count, found in by_threads.items()
+            str(count): {what: round(value, 2) for what, value in found.items()} for count, found in by_threads.items()
         },
     }
 
@@ -298,9 +287,7 @@ def measure(
     """The object of `bench peers --json`. `python`: an environment with llama_cpp, ours without one."""
     python = python or environment_python()
     if not python.exists():
-        raise UsageError(
-            "llama.cpp is not built here; run `tokenleap bench peers --setup` first, or give --python."
-        )
+        raise UsageError("llama.cpp is not built here; run `tokenleap bench peers --setup` first, or give --python.")
     loaded = model.load(name, precision)
     encode = loaded.tokenizer.encode
     ids = passes.code_ids(encode, CONTEXT + max(ROWS), seed)

@@ -128,13 +128,7 @@ def _block(text: str, generator: random.Random) -> tuple[int, int] | None:
         if not body or body[0].lineno == node.lineno or getattr(body[0], "decorator_list", []):
             continue
         first, last = body[0], body[-1]
-        if (
-            last.end_lineno is None
-            or last.end_col_offset is None
-            or not 1 <= last.end_lineno - first.lineno <= 13
-        ):
+        if last.end_lineno is None or last.end_col_offset is None or not 1 <= last.end_lineno - first.lineno <= 13:
             continue
-        holes.append(
-            (starts[first.lineno - 1] + first.col_offset, starts[last.end_lineno - 1] + last.end_col_offset)
-        )
+        holes.append((starts[first.lineno - 1] + first.col_offset, starts[last.end_lineno - 1] + last.end_col_offset))
     return generator.choice(holes) if holes else None

@@ -67,9 +67,7 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
-            raise UsageError(
-                f"{path}:{number} is not JSON ({error.msg}); write one object a line."
-            ) from error
+            raise UsageError(f"{path}:{number} is not JSON ({error.msg}); write one object a line.") from error
         if not isinstance(row, dict):
             raise UsageError(f"{path}:{number} is not an object; write one object a line.")
         rows.append(row)
@@ -95,15 +93,16 @@ def read_prompts(path: Path) -> list[PromptRow]:
     return prompts
 
 
-def read_cases(path: Path, *, raw: bool = False) -> list[Case]:
+def read_cases(path: Path, *, whole_lines: bool = False) -> list[Case]:
     """Infilling cases of a file, in its order.
 
-    HumanEval-Infilling cuts whole lines together with their line end. Unless `raw`, such a hole is shown as
-    an editor has it: the cursor on a line of its own, its line end after the cursor.
+    HumanEval-Infilling cuts whole lines together with their line end, so the cursor stands before the next
+    line's first character. With `whole_lines` such a hole is shown as an editor has it while somebody types:
+    the cursor on a line of its own, whose line end follows.
     """
     cases = [_case(row, f"{path}: row {number}") for number, row in enumerate(read_jsonl(path), start=1)]
     _different([case.id for case in cases], path)
-    return cases if raw else [at_line(case) for case in cases]
+    return [at_line(case) for case in cases] if whole_lines else cases
 
 
 def at_line(case: Case) -> Case:

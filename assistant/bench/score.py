@@ -65,9 +65,7 @@ def measure(
     filled = None
     if cases is not None:
         chosen = rows.sample(rows.read_cases(cases), CASES, 0)
-        filled = infill.measure(chosen, {settings.precision: product.infiller("auto", options)}, report)[
-            "overall"
-        ]
+        filled = infill.measure(chosen, {settings.precision: product.infiller("auto", options)}, report)["overall"]
     held = host_memory.measure(settings.model)
     return {
         "when": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

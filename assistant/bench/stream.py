@@ -108,9 +108,7 @@ def _compile() -> ctypes._NamedFuncPointer:
     try:
         command = compiler()
     except CompileError as error:
-        raise UnsupportedError(
-            f"Measuring memory needs a C compiler ({error}); install gcc or clang."
-        ) from error
+        raise UnsupportedError(f"Measuring memory needs a C compiler ({error}); install gcc or clang.") from error
     with tempfile.TemporaryDirectory(prefix="tokenleap-stream-") as name:
         source, library = Path(name) / "stream.c", Path(name) / "stream.so"
         source.write_text(_SOURCE)

@@ -84,8 +84,7 @@ def infill(found: dict[str, Any]) -> str:
         for part in ("by_kind", "by_language"):
             if len(group[part]) > 1:
                 rows += [
-                    (f"  {key}", *(values[measure] for measure in _MEASURES))
-                    for key, values in group[part].items()
+                    (f"  {key}", *(values[measure] for measure in _MEASURES)) for key, values in group[part].items()
                 ]
     lines = [table(("", *_MEASURES), rows)]
     for name, pair in found.get("paired", {}).items():
@@ -115,8 +114,7 @@ def peers(found: dict[str, Any]) -> str:
     ]
     lines = [table(head, rows)]
     lines += [
-        f"x {name}: prefill {ratio['prefill']}, decode {ratio['decode']}"
-        for name, ratio in found["ratios"].items()
+        f"x {name}: prefill {ratio['prefill']}, decode {ratio['decode']}" for name, ratio in found["ratios"].items()
     ]
     lines += [f"{name}: {found[name]['build']}" for name in names]
     return "\n".join(lines)

@@ -47,9 +47,7 @@ def _sampled(parser: Parser) -> None:
         "--limit", type=whole_number("--limit", 1, 10**9), metavar="N", help="a seeded sample of N rows"
     )
     parser.add_argument("--sample-seed", type=whole_number("--sample-seed", 0, 2**31), default=0, metavar="N")
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="also write one JSON line for every single run"
-    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="also write one JSON line for every single run")
 
 
 def _register_speed(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -60,35 +58,25 @@ def _register_speed(commands: argparse._SubParsersAction[Parser]) -> None:
         _decode,
         'Rows of FILE: {"id","prompt"} or {"id","prefix","suffix"}, optional "language", "kind", "path".',
     )
-    decode.add_argument(
-        "--prompts", type=Path, metavar="FILE", help="JSON lines (default: made as by bench prompts)"
-    )
+    decode.add_argument("--prompts", type=Path, metavar="FILE", help="JSON lines (default: made as by bench prompts)")
     decode.add_argument("--modes", default="plain,lookup", metavar="MODE,MODE", help="default plain,lookup")
     decode.add_argument("--seeds", metavar="N,N", help="run each prompt with each of these seeds")
     _sampled(decode)
-    add_settings(
-        decode, ("model", "precision", "threads", "max_tokens", "temperature", "seed", "draft", "multiline")
-    )
+    add_settings(decode, ("model", "precision", "threads", "max_tokens", "temperature", "seed", "draft", "multiline"))
 
     passes = _add(commands, "pass", "measure one pass by rows, beside the memory's read speed", _pass)
     passes.add_argument("--rounds", type=whole_number("--rounds", 1, 10_000), default=15, metavar="N")
     add_settings(passes, ("model", "precision", "threads"))
 
     peers = _add(commands, "peers", "compare with llama.cpp on the same model, in turn", _peers)
-    peers.add_argument(
-        "--setup", action="store_true", help="build llama.cpp into an environment of its own and end"
-    )
-    peers.add_argument(
-        "--python", type=Path, metavar="PATH", help="Python of an environment that has llama_cpp"
-    )
+    peers.add_argument("--setup", action="store_true", help="build llama.cpp into an environment of its own and end")
+    peers.add_argument("--python", type=Path, metavar="PATH", help="Python of an environment that has llama_cpp")
     peers.add_argument("--rounds", type=whole_number("--rounds", 1, 10_000), default=7, metavar="N")
     peers.add_argument("--prompts", type=whole_number("--prompts", 1, 1000), default=6, metavar="N")
     add_settings(peers, ("model",))
 
     memory = _add(commands, "memory", "measure a process's memory and how it holds the weights", _memory)
-    memory.add_argument(
-        "--pid", type=whole_number("--pid", 1, 2**31), metavar="N", help="default: the engine host"
-    )
+    memory.add_argument("--pid", type=whole_number("--pid", 1, 2**31), metavar="N", help="default: the engine host")
     memory.add_argument(
         "--context", type=whole_number("--context", 1, 32768), default=2000, metavar="N",
         help="tokens before the cursor of the request sent to the host first (default 2000)",
@@ -107,8 +95,7 @@ def _register_quality(commands: argparse._SubParsersAction[Parser]) -> None:
         "infill",
         "fill holes in files and compare with what stood there",
         _infill,
-        'Rows of FILE: {"id","language","path","kind","prefix","middle","suffix"}, or those of '
-        "HumanEval-Infilling.",
+        'Rows of FILE: {"id","language","path","kind","prefix","middle","suffix"}, or those of HumanEval-Infilling.',
     )
     infill.add_argument("--cases", type=Path, required=True, metavar="FILE", help="JSON lines, plain or gzip")
     infill.add_argument("--precision", dest="precisions", default="int8", metavar="NAME,NAME",
@@ -120,14 +107,12 @@ def _register_quality(commands: argparse._SubParsersAction[Parser]) -> None:
         "--without", action="append", default=[], metavar="NAME", help="leave out a filter; may be repeated"
     )
     infill.add_argument(
-        "--raw", action="store_true", help="cut holes exactly as the rows do, line end included"
+        "--whole-lines", action="store_true", help="show holes of whole lines as an empty line with the cursor"
     )
     infill.add_argument(
         "--reuse", action="store_true", help="keep prefixes between cases (faster; median_ms is not cold)"
     )
-    infill.add_argument(
-        "--no-tests", action="store_true", help="do not run generated programs: pass_at_1 is null"
-    )
+    infill.add_argument("--no-tests", action="store_true", help="do not run generated programs: pass_at_1 is null")
     infill.add_argument("--decode", default="auto", dest="infill_mode", metavar="MODE", help="default auto")
     _sampled(infill)
     add_settings(infill, ("model", "threads", "max_tokens", "temperature", "seed", "multiline"))
@@ -136,9 +121,7 @@ def _register_quality(commands: argparse._SubParsersAction[Parser]) -> None:
     accuracy.add_argument("--tokens", type=whole_number("--tokens", 1, 10**8), default=20_000, metavar="N")
     accuracy.add_argument("--window", type=whole_number("--window", 2, 32768), default=512, metavar="N")
     accuracy.add_argument("--packages", metavar="NAME,NAME", help="installed packages, or stdlib")
-    accuracy.add_argument(
-        "--transformers", action="store_true", help="compare fp32 with transformers instead"
-    )
+    accuracy.add_argument("--transformers", action="store_true", help="compare fp32 with transformers instead")
     add_settings(accuracy, ("model", "threads", "seed"))
 
 
@@ -216,9 +199,7 @@ def _decode(args: argparse.Namespace, settings: Settings) -> int:
 
     modes = _words(args.modes, "--modes")
     seeds = _numbers(args.seeds, "--seeds") if args.seeds else [settings.seed]
-    chosen = (
-        rows.read_prompts(args.prompts) if args.prompts else [rows.prompt(row) for row in prompts.build()]
-    )
+    chosen = rows.read_prompts(args.prompts) if args.prompts else [rows.prompt(row) for row in prompts.build()]
     chosen = rows.sample(chosen, args.limit, args.sample_seed)
     product = completion.Product.load(settings.model, settings.precision, settings.threads, _progress)
     options = completion.Options.of(settings)
@@ -234,9 +215,7 @@ def _decode(args: argparse.Namespace, settings: Settings) -> int:
         )
     finally:
         log.close()
-    return _show(
-        args, found | {"engine": product.model.plan.path, "precision": settings.precision}, tables.decode
-    )
+    return _show(args, found | {"engine": product.model.plan.path, "precision": settings.precision}, tables.decode)
 
 
 def _pass(args: argparse.Namespace, settings: Settings) -> int:
@@ -284,7 +263,7 @@ def _infill(args: argparse.Namespace, settings: Settings) -> int:
     names = _words(args.precisions, "--precision")
     if unknown := [name for name in names if name not in _PRECISIONS]:
         raise UsageError(f"--precision cannot be {unknown[0]!r}; choose from {', '.join(_PRECISIONS)}.")
-    cases = rows.sample(rows.read_cases(args.cases, raw=args.raw), args.limit, args.sample_seed)
+    cases = rows.sample(rows.read_cases(args.cases, whole_lines=args.whole_lines), args.limit, args.sample_seed)
     options = completion.Options.of(
         settings, layout=completion.layout(args.layout), without=tuple(args.without), reuse=args.reuse
     )
@@ -297,7 +276,7 @@ def _infill(args: argparse.Namespace, settings: Settings) -> int:
         found = infill.measure(cases, runs, output.progress, log, tests=not args.no_tests)
     finally:
         log.close()
-    return _show(args, found | {"layout": args.layout or "default", "raw": args.raw}, tables.infill)
+    return _show(args, found | {"layout": args.layout or "default", "whole_lines": args.whole_lines}, tables.infill)
 
 
 def _accuracy(args: argparse.Namespace, settings: Settings) -> int:

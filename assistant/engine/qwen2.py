@@ -6,6 +6,7 @@ The layers themselves are run by one of two engines behind the Layers protocol: 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -44,6 +45,14 @@ class Rows:
         depth = int(self.positions[row]) - self.base + 1
         own = torch.arange(depth) if self.paths is None else self.paths[row, :depth].long()
         return torch.cat([torch.arange(self.base), own + self.base])
+
+    @functools.cached_property
+    def mask(self) -> Tensor:
+        """bool [rows, base + rows]: which slots each row sees."""
+        slots = torch.arange(self.base + len(self.positions))
+        if self.paths is None:
+            return slots <= self.positions[:, None]
+        return torch.stack([torch.isin(slots, self.seen(row)) for row in range(len(self.positions))])
 
 
 class Layers(Protocol):

@@ -47,15 +47,12 @@ class TorchLayers:
         # all rows at once: fp32 is the yardstick for accuracy, not for identity
         end = rows.base + q.shape[0]
         flat = keys.transpose(-1, -2).reshape(keys.shape[0], -1, keys.shape[2])[:, :end]
-        mask = torch.zeros(q.shape[0], end, dtype=torch.bool)
-        for row in range(q.shape[0]):
-            mask[row, rows.seen(row)] = True
         shared = q.shape[1] // keys.shape[0]
         out = functional.scaled_dot_product_attention(
             q.transpose(0, 1)[None],
             flat.repeat_interleave(shared, 0)[None],
             values[:, :end].repeat_interleave(shared, 0)[None],
-            attn_mask=mask,
+            attn_mask=rows.mask,
         )
         return out[0].transpose(0, 1)
 

@@ -33,9 +33,7 @@ class FakeProduct:
         return cls()
 
     def decode(self, row: Any, mode: str, seed: int, options: Any) -> completion.Completed:
-        stats = GenerationStats(
-            prompt_tokens=3, new_tokens=2, first_tokens=1, passes=1, decode_ms=float("nan")
-        )
+        stats = GenerationStats(prompt_tokens=3, new_tokens=2, first_tokens=1, passes=1, decode_ms=float("nan"))
         return completion.Completed("ab", (1, 2), stats, "stop", None, 1.0)
 
     def infiller(self, mode: str, options: Any) -> Any:
@@ -80,9 +78,7 @@ def test_infill_compares_precisions(
 
 
 @pytest.mark.parametrize("maker", ["edits", "prompts"])
-def test_makers_write_rows_that_decode_reads(
-    maker: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_makers_write_rows_that_decode_reads(maker: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from assistant.bench import rows
 
     out = tmp_path / "made.jsonl"
@@ -125,9 +121,7 @@ def test_memory_of_a_process(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_cells_are_short_and_never_fail() -> None:
-    shown = [
-        tables.cell(value) for value in (None, float("nan"), 1234567, 0.123456, 123.456, 99999.9, True, "x")
-    ]
+    shown = [tables.cell(value) for value in (None, float("nan"), 1234567, 0.123456, 123.456, 99999.9, True, "x")]
     assert shown == ["-", "-", "1,234,567", "0.123", "123.5", "100,000", "yes", "x"]
     assert tables.table(("a", "b"), [("xx", 1), ("y", None)]) == "a   b\nxx  1\ny   -"
 

@@ -55,9 +55,7 @@ def product(tokenizer: Tokenizer, text: str) -> completion.Product:
 @pytest.mark.parametrize("text", ANSWERS)
 @pytest.mark.parametrize("multiline", ["auto", "never", "always"])
 @pytest.mark.parametrize("mode", ["plain", "lookup"])
-def test_a_bench_completes_as_the_product_does(
-    tokenizer: Tokenizer, text: str, multiline: str, mode: str
-) -> None:
+def test_a_bench_completes_as_the_product_does(tokenizer: Tokenizer, text: str, multiline: str, mode: str) -> None:
     loaded = LoadedEngine(spelling(tokenizer, text), tokenizer, tokenizer.end_ids, "m", "none", "", "", 0.0)
     request = CompletionRequest(
         prefix=PREFIX, suffix=SUFFIX, language="python", decode=mode, max_tokens=40, multiline=multiline

@@ -27,12 +27,8 @@ class Answer:
     empty_reason: str | None = None
 
 
-def case(
-    name: str, middle: str, language: str = "python", kind: str = "line", test: str | None = None
-) -> Case:
-    return Case(
-        name, "def f(x):\n    ", middle, "\n", language, kind, None, name[0], test, "f" if test else None
-    )
+def case(name: str, middle: str, language: str = "python", kind: str = "line", test: str | None = None) -> Case:
+    return Case(name, "def f(x):\n    ", middle, "\n", language, kind, None, name[0], test, "f" if test else None)
 
 
 CHECK = "def check(candidate):\n    assert candidate(2) == 4\n"
@@ -47,9 +43,7 @@ CASES = [
 def runs(answers: dict[str, str]) -> infill.Run:
     def run(case: Case, script: Sequence[int] | None) -> Answer:
         text = answers[case.id]
-        return Answer(
-            text, [1] if script is None else list(script), empty_reason=None if text else "too-short"
-        )
+        return Answer(text, [1] if script is None else list(script), empty_reason=None if text else "too-short")
 
     return run
 

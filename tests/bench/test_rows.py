@@ -43,10 +43,10 @@ def test_prompt_rows_of_both_forms(tmp_path: Path) -> None:
     )
 
 
-def test_a_hole_of_whole_lines_leaves_its_line_end_behind_the_cursor(tmp_path: Path) -> None:
+def test_a_hole_of_whole_lines_can_leave_its_line_end_behind_the_cursor(tmp_path: Path) -> None:
     path = write(tmp_path / "c.jsonl", HUMAN_EVAL)
-    (case,) = rows.read_cases(path)
-    (raw,) = rows.read_cases(path, raw=True)
+    (case,) = rows.read_cases(path, whole_lines=True)
+    (raw,) = rows.read_cases(path)
     assert (case.middle, case.suffix) == ("    y = x", "\n    return y\n")
     assert (raw.middle, raw.suffix) == ("    y = x\n", "    return y\n")
     assert case.program(case.middle) == raw.program(raw.middle)
@@ -55,7 +55,7 @@ def test_a_hole_of_whole_lines_leaves_its_line_end_behind_the_cursor(tmp_path: P
 
 def test_a_hole_inside_a_line_stays_as_it_is(tmp_path: Path) -> None:
     path = write(tmp_path / "c.jsonl", {"id": "x", "prefix": "a = ", "middle": "1\n", "suffix": "b"})
-    (case,) = rows.read_cases(path)
+    (case,) = rows.read_cases(path, whole_lines=True)
     assert (case.middle, case.suffix) == ("1\n", "b")
 
 
