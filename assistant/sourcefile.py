@@ -18,7 +18,8 @@ import tempfile
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path
+from typing import BinaryIO
 
 from assistant.errors import NoSpaceError, UnreadableFileError, UsageError
 
@@ -30,6 +31,9 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_WIDE_MARKS = tuple(mark for mark, code in _MARKS if code != "utf-8")
+LARGEST = 256 << 20  # bytes of a file that is read
+_BLOCK = 1 << 20
 _LINE_END = re.compile(r"\r\n?|\n")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -51,13 +55,19 @@ class SourceFile:
     def read(cls, path: str | os.PathLike[str]) -> SourceFile:
         """Reads a file, `-` being standard input.
 
-        UnreadableFileError when it is missing, a folder, not permitted or binary.
+        UnreadableFileError when it is missing, a folder, not permitted, binary or over LARGEST.
         """
         name = os.fspath(path)
+        if not name:
+            raise UnreadableFileError("the file's name is empty: write FILE:LINE:COLUMN")
         try:
-            data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+            if name == "-":
+                data = _read(sys.stdin.buffer, name)
+            else:
+                with open(name, "rb") as file:
+                    data = _read(file, name)
         except FileNotFoundError:
-            raise UnreadableFileError(f"there is no file {name}: check the path") from None
+            raise UnreadableFileError(_missing(name)) from None
         except IsADirectoryError:
             raise UnreadableFileError(f"{name} is a folder: name a file in it") from None
         except NotADirectoryError:
@@ -87,7 +97,7 @@ class SourceFile:
             except UnicodeDecodeError:
                 raise UnreadableFileError(f"{path} is no valid {encoding}: save it as UTF-8") from None
         if "\0" in decoded:
-            raise UnreadableFileError(f"{path} is a binary file: name a text file")
+            raise _binary(path)
         text = _SURROGATE.sub("\ufffd", decoded)
         newline = "\n"
         if "\r" in text:
@@ -151,6 +161,34 @@ class SourceFile:
         return [start - number for number, start in enumerate(found)]
 
 
+def _read(file: BinaryIO, name: str) -> bytes:
+    """All that `file` holds. Devices and pipes may never end, so what cannot be a source file is noticed early."""
+    blocks: list[bytes] = []
+    size = 0
+    while block := file.read(_BLOCK):
+        if not blocks and b"\0" in block and not block.startswith(_WIDE_MARKS):
+            raise _binary(name)
+        blocks.append(block)
+        size += len(block)
+        if size > LARGEST:
+            raise UnreadableFileError(f"{name} has more than {LARGEST >> 20} MiB: name a smaller file")
+    return b"".join(blocks)
+
+
+def _binary(name: str) -> UnreadableFileError:
+    return UnreadableFileError(f"{name} is a binary file: name a text file")
+
+
+def _missing(name: str) -> str:
+    """What to say of a file that is not there; perhaps what follows its name is no position."""
+    head = name
+    while ":" in head:
+        head = head.rpartition(":")[0]
+        if head == "-" or os.path.isfile(head):
+            return f"{name} is no place in {head}: write {head}:LINE:COLUMN with whole numbers"
+    return f"there is no file {name}: check the path"
+
+
 def write_atomic(path: str | os.PathLike[str], data: bytes, *, expected: bytes | None = None) -> None:
     """Replaces a file's content in one step; links stay links, mode (and owner, where allowed) stay.
 
@@ -161,8 +199,11 @@ def write_atomic(path: str | os.PathLike[str], data: bytes, *, expected: bytes |
         raise UsageError("standard input cannot be written: name a file")
     target = Path(os.path.realpath(name))
     try:
-        if target.is_dir():
+        kind = stat.S_IFMT(os.stat(name).st_mode) if os.path.exists(name) else stat.S_IFREG
+        if kind == stat.S_IFDIR:
             raise UsageError(f"{name} is a folder: name a file in it")
+        if kind != stat.S_IFREG:  # a device would be replaced by a file, a pipe waited for
+            raise UsageError(f"{name} is a device or a pipe and cannot be written: name a file")
         if target.exists() and not os.access(target, os.W_OK):
             # Replacing would get past the file's own protection.
             raise UsageError(f"{name} may not be written: change its permissions")
@@ -233,83 +274,6 @@ def parse_target(argument: str) -> Target:
 def _split(argument: str) -> tuple[str, int] | None:
     """A path and the number behind its last colon; editors and compilers leave one more colon at the end."""
     head, colon, number = argument.removesuffix(":").rpartition(":")
-    if not head or not colon or re.fullmatch("-?[0-9]{1,18}", number) is None:
+    if not head or not colon or re.fullmatch("-?[0-9]{1,99}", number) is None:
         return None
     return head, int(number)
-
-
-_BY_SUFFIX = {
-    "python": "py pyi pyw",
-    "javascript": "js mjs cjs",
-    "javascriptreact": "jsx",
-    "typescript": "ts mts cts",
-    "typescriptreact": "tsx",
-    "c": "c h",
-    "cpp": "cc cpp cxx hh hpp hxx ipp",
-    "csharp": "cs",
-    "java": "java",
-    "kotlin": "kt kts",
-    "scala": "scala sc",
-    "go": "go",
-    "rust": "rs",
-    "swift": "swift",
-    "dart": "dart",
-    "php": "php",
-    "ruby": "rb rake gemspec",
-    "perl": "pl pm",
-    "lua": "lua",
-    "r": "r",
-    "julia": "jl",
-    "haskell": "hs",
-    "elixir": "ex exs",
-    "erlang": "erl hrl",
-    "clojure": "clj cljs cljc",
-    "zig": "zig",
-    "shellscript": "sh bash zsh ksh",
-    "fish": "fish",
-    "powershell": "ps1 psm1",
-    "sql": "sql",
-    "sas": "sas",
-    "proto": "proto",
-    "html": "html htm xhtml",
-    "xml": "xml xsd svg",
-    "css": "css",
-    "scss": "scss",
-    "less": "less",
-    "vue": "vue",
-    "json": "json jsonc",
-    "yaml": "yaml yml",
-    "toml": "toml",
-    "ini": "ini cfg conf",
-    "dockerfile": "dockerfile",
-    "makefile": "mk mak",
-    "cmake": "cmake",
-    "terraform": "tf tfvars",
-    "cuda-cpp": "cu cuh",
-    "markdown": "md markdown",
-    "restructuredtext": "rst",
-    "latex": "tex",
-    "plaintext": "txt text log",
-}
-_LANGUAGE = {suffix: language for language, suffixes in _BY_SUFFIX.items() for suffix in suffixes.split()}
-_BY_NAME = {
-    "makefile": "makefile",
-    "gnumakefile": "makefile",
-    "dockerfile": "dockerfile",
-    "containerfile": "dockerfile",
-    "cmakelists.txt": "cmake",
-    "gemfile": "ruby",
-    "rakefile": "ruby",
-    "jenkinsfile": "groovy",
-    ".bashrc": "shellscript",
-    ".profile": "shellscript",
-    ".zshrc": "shellscript",
-}
-
-
-def language_of(path: str | os.PathLike[str]) -> str | None:
-    """The language that a file's name tells, by the language server protocol's names; None when it tells
-    none.
-    """
-    file = PurePath(path)
-    return _BY_NAME.get(file.name.lower()) or _LANGUAGE.get(file.suffix[1:].lower())

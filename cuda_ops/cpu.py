@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from cuda_ops import compile as compiler
-from cuda_ops.reference import GROUP, LANES
+from cuda_ops.reference import BLOCK, GROUP, LANES
 
-CHUNK = 64
+BLOCKS = (16, 32, 64, 128, 256)  # lengths that the Hadamard turn knows
 
 
 class Layer(ctypes.Structure):
@@ -28,7 +28,7 @@ class Layer(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("qkv_scb", "out_scb", "gate_up_scb", "down_scb", "qkv_bias")),
         *((name, ctypes.c_void_p) for name in ("norm_in", "norm_post")),
         ("epsilon", ctypes.c_float),
-        *((name, ctypes.c_int32) for name in ("heads", "kv_heads", "dim", "hidden", "inner")),
+        *((name, ctypes.c_int32) for name in ("heads", "kv_heads", "dim", "hidden", "inner", "block")),
     )
 
 
@@ -49,8 +49,8 @@ def _check(name: str, tensor: Tensor, dtype: torch.dtype, shape: Sequence[int]) 
 
 
 def _inner(k: int) -> int:
-    if k <= 0 or k % CHUNK:
-        raise ValueError(f"the inner length must be a multiple of {CHUNK}, got {k}")
+    if k <= 0 or k % BLOCK:
+        raise ValueError(f"the inner length must be a multiple of {BLOCK}, got {k}")
     return k
 
 
@@ -65,8 +65,9 @@ class Kernels:
             "tl_rms_norm": (pointer, pointer, number, pointer, long, long),
             "tl_quantize_rows": (pointer, pointer, pointer, pointer, long, long),
             "tl_rms_norm_quantize": (pointer, pointer, number, pointer, pointer, pointer, long, long),
-            "tl_silu_mul_quantize": (pointer, pointer, pointer, pointer, long, long),
+            "tl_silu_mul_quantize": (pointer, pointer, pointer, pointer, long, long, long),
             "tl_int8_linear": (*[pointer] * 8, long, long, long),
+            "tl_rescore": (*[pointer] * 4, number, pointer, long, long, long),
             "tl_rope_append": (*[pointer] * 6, *[long] * 6),
             "tl_decode_attention": (*[pointer] * 6, *[long] * 6),
             "tl_decoder_layer": (*[pointer] * 9, long, long, long),
@@ -116,17 +117,17 @@ class Kernels:
         rows, k = x.shape[0], _inner(x.shape[-1])
         q, s, offset = self._quantized(rows, k)
         arguments = _check("x", x, torch.float32, (rows, k)), _check("weight", weight, torch.float32, (k,))
-        self._library.tl_rms_norm_quantize(
-            *arguments, epsilon, q.data_ptr(), s.data_ptr(), offset.data_ptr(), rows, k
-        )
+        self._library.tl_rms_norm_quantize(*arguments, epsilon, q.data_ptr(), s.data_ptr(), offset.data_ptr(), rows, k)
         return q, s, offset
 
-    def silu_mul_quantize(self, gate_up: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """quantize_rows(silu_mul(gate_up))."""
+    def silu_mul_quantize(self, gate_up: Tensor, block: int = 0) -> tuple[Tensor, Tensor, Tensor]:
+        """quantize_rows(hadamard(silu_mul(gate_up), block)); block 0 for no turn."""
         rows, k = gate_up.shape[0], _inner(gate_up.shape[-1] // 2)
+        if block and (block not in BLOCKS or k % block):
+            raise ValueError(f"block: needs one of {BLOCKS} that divides {k}, got {block}")
         q, s, offset = self._quantized(rows, k)
         address = _check("gate_up", gate_up, torch.float32, (rows, 2 * k))
-        self._library.tl_silu_mul_quantize(address, q.data_ptr(), s.data_ptr(), offset.data_ptr(), rows, k)
+        self._library.tl_silu_mul_quantize(address, q.data_ptr(), s.data_ptr(), offset.data_ptr(), block, rows, k)
         return q, s, offset
 
     def int8_linear(
@@ -151,6 +152,22 @@ class Kernels:
             None if bias is None else _check("bias", bias, torch.float32, (n,)),
             None if residual is None else _check("residual", residual, torch.float32, (rows, n)),
             y.data_ptr(),
+            rows,
+            n,
+            k,
+        )
+        return y
+
+    def rescore(self, y: Tensor, x: Tensor, weight: Tensor, fine: Tensor, scb: Tensor, margin: float) -> Tensor:
+        """As reference.rescore, in place."""
+        rows, k, n = x.shape[0], _inner(x.shape[-1]), weight.shape[0]
+        self._library.tl_rescore(
+            _check("x", x, torch.float32, (rows, k)),
+            _check("weight", weight, torch.int8, (n, k)),
+            _check("fine", fine, torch.int8, (n, k)),
+            _check("scb", scb, torch.float32, (n,)),
+            margin,
+            _check("y", y, torch.float32, (rows, n)),
             rows,
             n,
             k,

@@ -1,7 +1,7 @@
 """What each operator means, in plain torch; the slow path where there is no compiler, and the tests' yardstick.
 
 Rows are worked one by one where torch's own kernels would let them see each other (their sums change with the number of
-rows), so a row's result depends on that row alone here too. Shapes: rows R, inputs K (a multiple of 64), outputs N.
+rows), so a row's result depends on that row alone here too. Shapes: rows R, inputs K (a multiple of BLOCK), outputs N.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-GROUP = 32
+GROUP = 16  # inputs that share one activation scale
+BLOCK = 128  # inputs 8g .. 8g + 7 and 64 + 8g .. 64 + 8g + 7 of a block are its group g
 LANES = 16
+FINE = 224
 
 
 def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
@@ -21,17 +23,39 @@ def rms_norm(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     """float32 [R, K] -> int8 [R, K], float32 [R, K / GROUP]: round(x / s) with s = largest / 127 in each group."""
-    groups = x.view(x.shape[0], -1, GROUP)
-    largest = groups.abs().amax(-1)
+    largest = grouped(x).abs().amax(-1)
     inverse = torch.where(largest > 0, 127.0 / largest, torch.zeros(()))
-    q = torch.round(groups * inverse[..., None]).to(torch.int8)
-    return q.view(x.shape), largest / 127.0
+    return torch.round(x * spread(inverse)).to(torch.int8), largest / 127.0
+
+
+def grouped(x: Tensor) -> Tensor:
+    """[R, K] -> [R, K / GROUP, GROUP]: the inputs of each group side by side."""
+    blocks = x.view(x.shape[0], -1, 2, BLOCK // GROUP, GROUP // 2)
+    return blocks.transpose(2, 3).reshape(x.shape[0], -1, GROUP)
+
+
+def spread(s: Tensor) -> Tensor:
+    """[R, K / GROUP] -> [R, K]: each input's scale."""
+    blocks = s.view(s.shape[0], -1, 1, BLOCK // GROUP, 1)
+    return blocks.expand(-1, -1, 2, -1, GROUP // 2).reshape(s.shape[0], -1)
 
 
 def silu_mul(gate_up: Tensor) -> Tensor:
     """float32 [R, 2 K] -> float32 [R, K]: silu of the first half times the second half."""
     gate, up = gate_up.chunk(2, dim=-1)
     return gate / (1.0 + torch.exp(-gate)) * up
+
+
+def hadamard(x: Tensor, block: int) -> Tensor:
+    """float32 [R, K] -> [R, K]: each block (a power of two that divides K) times the orthonormal Hadamard matrix.
+
+    Butterflies of stride 1, 2, 4, .., then one multiplication: the kernels' bits.
+    """
+    y, step = x, 1
+    while step < block:
+        a, b = y.reshape(-1, 2, step).unbind(1)
+        y, step = torch.stack([a + b, a - b], dim=1), 2 * step
+    return y.reshape(x.shape) * torch.tensor(block**-0.5)
 
 
 def int8_linear(q: Tensor, s: Tensor, weight: Tensor, scb: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -42,12 +66,24 @@ def int8_linear(q: Tensor, s: Tensor, weight: Tensor, scb: Tensor, bias: Tensor 
     out = torch.empty(q.shape[0], weight.shape[0])
     outputs = 4096  # a block of float weights at a time: the whole matrix would be four times the int8 one
     for start in range(0, weight.shape[0], outputs):
-        block = weight[start : start + outputs].float().view(-1, q.shape[1] // GROUP, GROUP)
+        block = grouped(weight[start : start + outputs].float())
         for r in range(q.shape[0]):
-            sums = (block * q[r].float().view(1, -1, GROUP)).sum(-1)
+            sums = (block * grouped(q[r : r + 1].float())).sum(-1)
             out[r, start : start + outputs] = (sums * s[r]).sum(-1)
     out = out * (scb / 127.0)
     return out if bias is None else out + bias
+
+
+def rescore(y: Tensor, x: Tensor, weight: Tensor, fine: Tensor, scb: Tensor, margin: float) -> Tensor:
+    """Scores again, in 16 bits, every y within `margin` of its row's largest; changes y float32 [R, N], gives it back.
+
+    x float32 [R, K], weight and fine int8 [N, K]: the finer weights are (weight + fine / FINE) * scb / 127.
+    """
+    for r in range(y.shape[0]):
+        chosen = torch.nonzero(y[r] >= y[r].max() - margin)[:, 0]
+        codes = weight[chosen].float() * FINE + fine[chosen].float()
+        y[r, chosen] = (codes * x[r]).sum(-1) * (scb[chosen] / (127.0 * FINE))
+    return y
 
 
 def rotate(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

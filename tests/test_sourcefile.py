@@ -5,16 +5,20 @@ from __future__ import annotations
 import codecs
 import io
 import os
+import re
 import stat
 import sys
+import types
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from assistant import sourcefile
 from assistant.errors import UnreadableFileError, UsageError
-from assistant.sourcefile import SourceFile, Target, language_of, parse_target, write_atomic
+from assistant.languages import language_of
+from assistant.sourcefile import SourceFile, Target, parse_target, write_atomic
 
 TEXT = st.lists(
     st.one_of(st.sampled_from(["\n", "\r\n", "\r", "a", "é", "😀", "\t", "x = 1"]), st.text(max_size=4)),
@@ -216,6 +220,58 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     assert file.read_bytes() == b"a"
     with pytest.raises(UsageError, match="folder"):
         write_atomic(tmp_path, b"b")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_what_is_no_ordinary_file_is_never_written(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    link = tmp_path / "link"
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        with pytest.raises(UsageError, match="device or a pipe"):
+            write_atomic(path, b"x")
+    assert stat.S_ISFIFO(pipe.lstat().st_mode) and sorted(os.listdir(tmp_path)) == ["link", "pipe"]
+
+
+class Endless:
+    """A stream without end that counts what was taken from it."""
+
+    def __init__(self, byte: bytes) -> None:
+        self.byte, self.taken = byte, 0
+
+    def read(self, size: int) -> bytes:
+        self.taken += size
+        return self.byte * size
+
+
+@pytest.mark.parametrize(("byte", "words"), [(b"\0", "binary"), (b"x", "name a smaller file")])
+def test_a_stream_without_end_is_not_read_for_ever(
+    monkeypatch: pytest.MonkeyPatch, byte: bytes, words: str
+) -> None:
+    monkeypatch.setattr(sourcefile, "LARGEST", 3 << 20)
+    stream = Endless(byte)
+    monkeypatch.setattr(sys, "stdin", types.SimpleNamespace(buffer=stream))
+    with pytest.raises(UnreadableFileError, match=words):
+        SourceFile.read("-")
+    assert stream.taken <= 5 << 20
+
+
+def test_a_wide_file_keeps_its_zero_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "wide.py"
+    file.write_bytes(codecs.BOM_UTF16_LE + "x = 1\n".encode("utf-16-le"))
+    assert SourceFile.read(file).text == "x = 1\n"
+
+
+def test_what_follows_a_files_name_and_is_no_position_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "a.py"
+    file.write_text("x")
+    for wrong in (f"{file}:x", f"{file}:", f"{file}:1:x", f"{file}::2"):
+        with pytest.raises(UnreadableFileError, match=re.escape(f"write {file}:LINE:COLUMN")):
+            SourceFile.read(parse_target(wrong).path)
+    with pytest.raises(UnreadableFileError, match="name is empty"):
+        SourceFile.read("")
+    assert parse_target(f"{file}:" + "9" * 30) == Target(str(file), int("9" * 30))
 
 
 def test_a_new_file_can_be_written(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from assistant import sourcefile
+from assistant import languages, sourcefile
 from assistant.cli import failures, output, reasons
 from assistant.cli.flags import Parser, add_settings, whole_number
 from assistant.errors import HostError, TokenleapError, UsageError
 from assistant.service.client import Client, Service
-from assistant.service.protocol import CompletionRequest, CompletionResult
+from assistant.service.protocol import CompletionRequest, CompletionResult, HostStatus
 from assistant.settings.schema import SPECS, Settings
 
 _INPUT = "-"  # the FILE that stands for standard input
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     with _service(args, settings) as service:
         answer = _Answer(streaming=args.stream)
         result = service.complete(request, answer.on_text, _on_progress)
-        engine = None if args.json else _engine_path(service)
+        status = None if args.json else _status(service)
     if result is None:  # only a request that names a document can be superseded, and ours names none
         raise HostError("the engine host gave no answer: try again")
     texts = result.candidates if result.candidates is not None else (result.completion,)
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         output.note(reasons.sentence(result.empty_reason))
         return failures.NOTHING
     if not args.json:
-        _say_statistics(result, engine)
+        _say_statistics(result, status)
     return 0
 
 
@@ -127,7 +127,7 @@ def _request(
         prefix=prefix,
         suffix=suffix,
         path=path,
-        language=sourcefile.language_of(path) if path else None,
+        language=languages.language_of(path) if path else None,
         candidates=args.candidates,
         stream=args.stream,
         **chosen,
@@ -172,14 +172,15 @@ class _Answer:
             output.result(rest + "\n" if ends_line else rest, newline=False)
 
 
-def _engine_path(service: Service) -> str | None:
+def _status(service: Service) -> HostStatus | None:
     try:
-        return service.status().engine
+        return service.status()
     except TokenleapError:  # a detail of the statistics is not worth failing for
         return None
 
 
-def _say_statistics(result: CompletionResult, engine: str | None) -> None:
+def _say_statistics(result: CompletionResult, status: HostStatus | None) -> None:
+    engine, reason = (status.engine, status.engine_reason) if status else (None, None)
     parts = [
         f"{result.new_tokens} tokens in {result.total_ms:.0f} ms (first {result.first_token_ms:.0f} ms)",
         f"{result.tokens_per_second:.0f} tokens/s",
@@ -189,5 +190,7 @@ def _say_statistics(result: CompletionResult, engine: str | None) -> None:
         f"prompt {result.prompt_tokens} tokens (reused {result.reused_tokens})",
     ]
     output.note(", ".join(parts))
+    if reason is not None and reason.startswith("slow"):
+        output.note(f"tokenleap: warning: {' '.join(reason.split())}")
     if result.startup_ms + result.load_ms > _SLOW_START_MS:
         output.note(f"engine started in {result.startup_ms:.0f} ms, model ready in {result.load_ms:.0f} ms")

@@ -6,20 +6,17 @@ gone. What nobody foresaw is written with its traceback to a file, and the sente
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from assistant import locations
+from assistant import locations, system_errors
 from assistant.cli.output import OutputClosed
 from assistant.errors import TokenleapError
 
 NOTHING, WRONG_USE, ENVIRONMENT, INTERRUPTED, READER_GONE = 1, 2, 3, 130, 141
-
-_NO_MEMORY = "there is not enough memory: close other programs, or choose a smaller model or prefix_tokens"
 
 
 @dataclass(frozen=True)
@@ -38,12 +35,9 @@ def describe(error: BaseException) -> Failure:
         return Failure("interrupted", INTERRUPTED)
     if isinstance(error, OutputClosed):
         return Failure("", READER_GONE)
-    if _is_out_of_memory(error):
-        return Failure(_NO_MEMORY, ENVIRONMENT)
-    if isinstance(error, OSError):
-        sentence = _os_sentence(error)
-        if sentence:
-            return Failure(_line(sentence), ENVIRONMENT)
+    known = system_errors.understood(error)
+    if known is not None:
+        return Failure(_line(str(known)), known.exit_code)
     if isinstance(error, ModuleNotFoundError) and error.name:
         package = error.name.partition(".")[0]
         return Failure(
@@ -55,27 +49,6 @@ def describe(error: BaseException) -> Failure:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    # torch is not imported to ask: its error is known by name, its allocator's by the text.
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True
-    if isinstance(error, OSError):
-        return error.errno == errno.ENOMEM
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-
-
-def _os_sentence(error: OSError) -> str | None:
-    where = f" at {os.fsdecode(error.filename)}" if isinstance(error.filename, (str, bytes)) else ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"there is no space left on the disk{where}: free some and try again"
-    if not where:
-        return None
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"access was refused{where}: check who owns it and its rights"
-    reason = (error.strerror or type(error).__name__).lower()
-    return f"the system reported '{reason}'{where}"
 
 
 def _unforeseen(error: BaseException) -> str:

@@ -33,6 +33,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         words = " ".join(message.removeprefix("argument ").split())
+        option, explicit, _ = words.partition(": ignored explicit argument")
+        if explicit:
+            words = f"{option} takes no value"
         raise UsageError(f"{words}: see '{self.prog} --help'")
 
     def _unknown(self, word: str) -> str:
@@ -61,7 +64,9 @@ class Parser(argparse.ArgumentParser):
 
 
 def _hint(word: str, known: Iterable[str], program: str) -> str:
-    close = nearest(word, known)
+    # Without their dashes, which would make all options alike.
+    bare = {other.lstrip("-"): other for other in known}
+    close = bare.get(nearest(word.lstrip("-"), bare) or "")
     return f", did you mean {close}?" if close else f": see '{program} --help'"
 
 

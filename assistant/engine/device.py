@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from assistant.engine.int8_layers import Int8Layers
 from assistant.engine.qwen2 import Layers, Qwen2
 from assistant.engine.torch_layers import TorchLayers
-from assistant.errors import UnsupportedError
+from assistant.errors import UnsupportedError, UnsupportedModelError
 from assistant.locations import cache_folder
 from assistant.models.store import StoredModel
-from cuda_ops import cpu
+from cuda_ops import cpu, reference
 from cuda_ops.compile import CompileError
 
 
@@ -59,9 +59,20 @@ def plan(precision: str, device: str = "auto", threads: int = 0) -> Plan:
     return Plan(f"cpu/{version}", "the best kernels this processor can run", count)
 
 
+def _check_widths(stored: StoredModel) -> None:
+    config = stored.config
+    for width in (config.hidden_size, config.intermediate_size, config.heads * config.head_dim):
+        if stored.precision == "int8" and width % reference.BLOCK:
+            raise UnsupportedModelError(
+                f"int8 needs layers whose widths are multiples of {reference.BLOCK} and this model has {width}: "
+                "use --precision fp32"
+            )
+
+
 def load(stored: StoredModel, device: str = "auto", threads: int = 0) -> tuple[Qwen2, Plan]:
-    """The stored model as a backbone, and how it runs."""
+    """The stored model as a backbone, and how it runs. UnsupportedModelError for widths that int8 cannot do."""
     chosen = plan(stored.precision, device, threads)
+    _check_widths(stored)
     layers: Layers
     if chosen.path == "cpu/torch":
         layers = TorchLayers(stored)

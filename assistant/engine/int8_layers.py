@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from assistant.engine.cache import KeyValueCache
-from assistant.engine.quant import matrix
+from assistant.engine.quant import MARGIN, matrix
 from assistant.engine.qwen2 import MOST_ROWS, Rows, rotary_tables
 from assistant.models.store import StoredModel
-from cuda_ops.cpu import CHUNK, Kernels, Layer, Scratch
+from cuda_ops.cpu import Kernels, Layer, Scratch
 from cuda_ops.reference import GROUP, LANES
 
 
@@ -17,18 +17,16 @@ class Int8Layers:
     """Layers of a stored int8 model on loaded kernels."""
 
     def __init__(self, stored: StoredModel, kernels: Kernels) -> None:
-        """ValueError when an inner length is not a multiple of the kernels' chunk."""
+        """The stored model's inner lengths are multiples of reference.BLOCK."""
         config = stored.config
         widest = max(config.hidden_size, config.intermediate_size, config.heads * config.head_dim)
-        for length in (config.hidden_size, config.intermediate_size, config.heads * config.head_dim):
-            if length % CHUNK:
-                raise ValueError(f"the kernels need inner lengths in multiples of {CHUNK}, this model has {length}")
         self.path = f"cpu/{kernels.version}"
         self._kernels, self._config = kernels, config
         self._held: list[Tensor] = []  # what the address tables below point into
         self._layers = [self._layer(stored, n) for n in range(config.layers)]
         self._norm = matrix(stored, ["model.norm.weight"])
         self._head = matrix(stored, ["lm_head.weight"]), matrix(stored, ["lm_head.SCB"])
+        self._fine = matrix(stored, ["lm_head.fine"])
         self._cosine, self._sine = rotary_tables(config.rope_theta, config.head_dim, config.context_length)
         wide = max((config.heads + 2 * config.kv_heads) * config.head_dim, 2 * config.intermediate_size)
         self._scratch = Scratch(
@@ -70,6 +68,7 @@ class Int8Layers:
             dim=config.head_dim,
             hidden=config.hidden_size,
             inner=config.intermediate_size,
+            block=stored.rotation.block,
         )
 
     def run(self, layer: int, x: Tensor, rows: Rows, cache: KeyValueCache) -> Tensor:
@@ -94,4 +93,6 @@ class Int8Layers:
 
     def scores(self, hidden: Tensor) -> Tensor:
         """As Layers.scores."""
-        return self._kernels.int8_linear(*self._kernels.quantize_rows(hidden.contiguous()), *self._head)
+        hidden, (weight, scb) = hidden.contiguous(), self._head
+        scores = self._kernels.int8_linear(*self._kernels.quantize_rows(hidden), weight, scb)
+        return self._kernels.rescore(scores, hidden, weight, self._fine, scb, MARGIN)

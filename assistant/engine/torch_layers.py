@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from assistant.engine.cache import KeyValueCache
-from assistant.engine.quant import matrix
+from assistant.engine.quant import MARGIN, matrix
 from assistant.engine.qwen2 import Rows, rotary_tables
 from assistant.models.store import StoredModel
 from cuda_ops import reference
@@ -37,7 +37,10 @@ class TorchLayers:
         return reference.int8_linear(*reference.quantize_rows(x), weight, scb, offset)
 
     def _normed(self, x: Tensor, name: str) -> Tensor:
-        return reference.rms_norm(x, matrix(self._stored, [name]), self._config.norm_epsilon)
+        weight = matrix(self._stored, [name])
+        if not self._int8:
+            return functional.rms_norm(x, weight.shape, weight, self._config.norm_epsilon)
+        return reference.rms_norm(x, weight, self._config.norm_epsilon)
 
     def _attention(self, q: Tensor, layer: int, rows: Rows, cache: KeyValueCache) -> Tensor:
         keys, values = cache.keys[layer], cache.values[layer]
@@ -70,6 +73,8 @@ class TorchLayers:
         x = x + self._linear(attended.reshape(count, -1), [at + "self_attn.o_proj"])
         normed = self._normed(x, f"{at}post_attention_layernorm.weight")
         inner = reference.silu_mul(self._linear(normed, [at + name for name in GATE_UP]))
+        if self._stored.rotation.block:
+            inner = reference.hadamard(inner, self._stored.rotation.block)
         return x + self._linear(inner, [at + "mlp.down_proj"])
 
     def norm(self, x: Tensor) -> Tensor:
@@ -78,4 +83,8 @@ class TorchLayers:
 
     def scores(self, hidden: Tensor) -> Tensor:
         """As Layers.scores."""
-        return self._linear(hidden, ["lm_head"])
+        scores = self._linear(hidden, ["lm_head"])
+        if not self._int8:
+            return scores
+        weight, fine, scb = (matrix(self._stored, [f"lm_head.{part}"]) for part in ("weight", "fine", "SCB"))
+        return reference.rescore(scores, hidden, weight, fine, scb, MARGIN)

@@ -149,8 +149,8 @@ def find(name: str | Path) -> Entry:
     for entry in CATALOG:
         if entry.id == text.lower():
             return entry
-    path = Path(text).expanduser()
-    if text and path.exists():
+    path, there = _looked_up(text)
+    if text and there:
         return _local(path.resolve())
     ids = [entry.id for entry in CATALOG]
     near = difflib.get_close_matches(text.lower(), ids, n=2, cutoff=0.5) or ids
@@ -161,6 +161,18 @@ def find(name: str | Path) -> Entry:
     raise UnknownModelError(
         f"there is no model {text!r}: use {' or '.join(near)}, or the path of a .gguf file"
     )
+
+
+def _looked_up(text: str) -> tuple[Path, bool]:
+    """The path that `text` would be, and whether something is there. PermissionError when that is not to be known."""
+    path = Path(text)
+    try:
+        path = path.expanduser()
+        return path, path.exists()
+    except PermissionError:
+        raise
+    except (OSError, RuntimeError, ValueError):  # a name no system accepts, no such user's home, a NUL
+        return path, False
 
 
 def _local(path: Path) -> Entry:

@@ -1,8 +1,8 @@
 """Writes a weights file from a source model, in one pass and with little memory.
 
-`write_weights` turns blocks of rows into their final bytes on two threads and writes them in the order of the
-file, hashing as it goes. `quantise_rows` is bitsandbytes 0.50's int8: weight to fp16, SCB = absmax of the
-row, CB = round(w * (127 / SCB)).
+`write_weights` prepares blocks of rows (rotation.py), turns them into their final bytes on two threads and writes them
+in the order of the file, hashing as it goes. `quantise_rows` is bitsandbytes 0.50's int8: weight to fp16, SCB = absmax of
+the row, CB = round(w * (127 / SCB)).
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from assistant.errors import ModelCorruptError, UnsupportedModelError
+from assistant.models import layout
 from assistant.models.layout import Slot, header, plan
 from assistant.models.parts import Progress
+from assistant.models.rotation import Prepared, Rotation
 from assistant.types import ModelConfig
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -67,21 +69,31 @@ def quantise_rows(rows: Array) -> tuple[Array, Array]:
     return half.astype(np.int8), absmax
 
 
+def fine_codes(rows: Array) -> Array:
+    """float32 [n, columns] -> int8 [n, columns]: what `quantise_rows` rounds off, in steps of 1 / FINE of a code.
+
+    Codes are rounded after fp16, so up to half a code and 2^-11 of 127 are missing: 126 steps.
+    """
+    codes, absmax = quantise_rows(rows)
+    factor = np.float32(127) / np.where(absmax == 0, np.float32(1), absmax)
+    missing = (rows * factor[:, None] - codes) * np.float32(layout.FINE)
+    fine: Array = np.clip(np.rint(missing), -127, 127).astype(np.int8)
+    return fine
+
+
 def _check_range(values: Array) -> None:
     if not np.isfinite(values).all():
-        raise UnsupportedModelError(
-            "a weight is beyond the range of fp16: use --precision fp32 with this model"
-        )
+        raise UnsupportedModelError("a weight is beyond the range of fp16: use --precision fp32 with this model")
 
 
 def _as_bytes(array: Array) -> memoryview:
     return np.ascontiguousarray(array).data.cast("B")
 
 
-def _make(
-    source: SourceModel, slot: Slot, name: str, start: int, stop: int
-) -> tuple[memoryview, Array | None]:
-    rows = source.rows(name, start, stop)
+def _make(source: Prepared, slot: Slot, start: int, stop: int) -> tuple[memoryview, Array | None]:
+    rows = source.rows(slot.source, start, stop)
+    if slot.name.endswith(".fine"):
+        return _as_bytes(fine_codes(rows)), None
     if slot.kind == "I8":
         codes, scale = quantise_rows(rows)
         return _as_bytes(codes), scale
@@ -92,8 +104,8 @@ def _make(
     return _as_bytes(rows), None
 
 
-def _blocks(source: SourceModel, slot: Slot) -> Iterator[tuple[int, int]]:
-    if len(slot.shape) == 1:
+def _blocks(source: Prepared, slot: Slot) -> Iterator[tuple[int, int]]:
+    if len(slot.shape) == 1 or source.whole(slot.source):
         yield 0, slot.shape[0]
         return
     head = source.config.head_dim
@@ -123,9 +135,7 @@ def _stored_name(source: SourceModel, name: str) -> str:
     return "model.embed_tokens.weight" if name == "lm_head.weight" and name not in source.names else name
 
 
-def write_weights(
-    source: SourceModel, precision: str, path: Path, progress: Progress | None = None
-) -> tuple[str, int]:
+def write_weights(source: SourceModel, precision: str, path: Path, progress: Progress | None = None) -> tuple[str, int]:
     """Writes `path` (it must not exist) and flushes it to the disk.
 
     Returns (SHA-256 of the file, its size in bytes). OSError passes through.
@@ -140,7 +150,8 @@ def write_weights(
         _reserve(file.fileno(), total)
         _write_all(file.fileno(), first)
         done = len(first)
-        for slot, data, scale in _results(source, slots, scales):
+        prepared = Prepared(source, Rotation.of(source.config, precision))
+        for slot, data, scale in _results(prepared, slots, scales):
             if scale is not None:
                 scales.setdefault(slot.source, []).append(scale)
             digest.update(data)
@@ -153,7 +164,7 @@ def write_weights(
 
 
 def _results(
-    source: SourceModel, slots: list[Slot], scales: dict[str, list[Array]]
+    source: Prepared, slots: list[Slot], scales: dict[str, list[Array]]
 ) -> Iterator[tuple[Slot, memoryview | bytes, Array | None]]:
     """(slot, bytes, scales of these rows or None) in the order of the file; a few blocks are made ahead."""
     pending: deque[tuple[Slot, Future[tuple[memoryview, Array | None]] | None]] = deque()
@@ -173,9 +184,8 @@ def _results(
                 if not slot.source or slot.name.endswith(".SCB"):
                     pending.append((slot, None))
                 else:
-                    name = _stored_name(source, slot.source)
                     for start, stop in _blocks(source, slot):
-                        pending.append((slot, pool.submit(_make, source, slot, name, start, stop)))
+                        pending.append((slot, pool.submit(_make, source, slot, start, stop)))
                         if len(pending) > 2 * _WORKERS:
                             yield finish()
             while pending:

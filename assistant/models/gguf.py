@@ -265,8 +265,15 @@ class GgufModel:
         return self._unpack(info, info.offset + start * info.row_bytes, stop - start)
 
     def tokenizer(self) -> str:
-        """The tokenizer as JSON. Raises UnsupportedModelError for a kind that is not known."""
-        return tokenizer_json.build(self.fields, self._parts.name)
+        """The tokenizer as JSON. UnsupportedModelError for a kind that is not known, ModelCorruptError for a bad one."""
+        try:
+            text = tokenizer_json.build(self.fields, self._parts.name)
+        except (ValueError, TypeError, AttributeError, IndexError) as error:
+            raise ModelCorruptError(
+                f"{self._parts.name} has a damaged vocabulary ({error}): fetch the file again"
+            ) from error
+        tokenizer_json.check(text, self._parts.name)
+        return text
 
     @property
     def end_ids(self) -> list[int]:

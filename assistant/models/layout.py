@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from assistant.types import ModelConfig
 
 FORMAT = "tokenleap-1"
+PREPARATION = 2  # what conversion does to the weights before it stores them; models of another are made anew
 PRECISIONS = ("int8", "fp32")
 ALIGNMENT = 64
 LARGEST_LAYERS = 1000
+FINE = 224  # steps of a code of `lm_head.fine` in one step of a code of `lm_head.weight`
 
 SIZES = {"I8": 1, "U8": 1, "F16": 2, "F32": 4}
 
@@ -70,8 +72,7 @@ def groups(config: ModelConfig, precision: str) -> Iterator[Group]:
         yield from _linear(qkv, [(query, hidden), (key, hidden), (key, hidden)], int8)
         if config.attention_bias:
             yield [
-                (f"{n}.bias", "F32", (length,), f"{n}.bias")
-                for n, length in zip(qkv, (query, key, key), strict=True)
+                (f"{n}.bias", "F32", (length,), f"{n}.bias") for n, length in zip(qkv, (query, key, key), strict=True)
             ]
         yield from _linear([f"{at}.self_attn.o_proj"], [(hidden, query)], int8)
         yield vector(f"{at}.post_attention_layernorm.weight", hidden)
@@ -79,6 +80,8 @@ def groups(config: ModelConfig, precision: str) -> Iterator[Group]:
         yield from _linear([f"{at}.mlp.down_proj"], [(hidden, inner)], int8)
     yield vector("model.norm.weight", hidden)
     yield from _linear(["lm_head"], [vocabulary], int8)
+    if int8:
+        yield [("lm_head.fine", "I8", vocabulary, "lm_head.weight")]
 
 
 def check(config: ModelConfig) -> None:

@@ -33,6 +33,7 @@ from assistant.models import convert, fetch, layout
 from assistant.models.catalog import Entry
 from assistant.models.gguf import GgufModel
 from assistant.models.parts import Parts, Progress
+from assistant.models.rotation import Rotation
 from assistant.models.stored import DESCRIPTION, TOKENIZER, WEIGHTS, StoredModel, describe, open_model, repair
 from assistant.models.transformers_folder import FolderModel
 
@@ -82,9 +83,7 @@ def ensure(
     UsageError.
     """
     if precision not in layout.PRECISIONS:
-        raise UsageError(
-            f"no precision {precision!r} for a converted model: use {' or '.join(layout.PRECISIONS)}"
-        )
+        raise UsageError(f"no precision {precision!r} for a converted model: use {' or '.join(layout.PRECISIONS)}")
     if entry.kind == "transformers":
         raise UnsupportedModelError(f"{entry.title} is not converted: it runs through transformers as it is")
     target = folder_of(entry.id, precision)
@@ -119,8 +118,7 @@ def verify(folder: Path, progress: Progress | None = None) -> None:
         with Parts([folder / name]) as parts:
             if parts.sha256(progress if part == "weights" else None, "verify") != description[part]["sha256"]:
                 raise ModelCorruptError(
-                    f"{folder / name} was altered (its SHA-256 differs): "
-                    f"{repair(folder, description.get('pull'))}"
+                    f"{folder / name} was altered (its SHA-256 differs): {repair(folder, description.get('pull'))}"
                 )
 
 
@@ -163,9 +161,11 @@ def clear_leftovers(model_id: str | None = None) -> int:
 
 
 def _ready(folder: Path) -> bool:
-    # A description of another format, or none, is replaced; damaged weights are for open_model to tell.
+    # A description of another format or preparation, or none, is replaced; damaged weights are for open_model
+    # to tell.
     try:
-        return bool(describe(folder)["format"] == layout.FORMAT)
+        found = describe(folder)
+        return bool(found["format"] == layout.FORMAT and found.get("preparation") == layout.PREPARATION)
     except ModelCorruptError:
         return False
 
@@ -275,14 +275,15 @@ def _check_space(target: Path, needed: int) -> None:
 def _no_space(target: Path, needed: int) -> NoSpaceError:
     free = shutil.disk_usage(target.parent).free
     return NoSpaceError(
-        f"{needed} bytes are needed below {target.parent} and {free} are free: free some room and run "
-        "the command again"
+        f"{needed} bytes are needed below {target.parent} and {free} are free: free some room and run the command again"
     )
 
 
 def _description(entry: Entry, model: convert.SourceModel, precision: str) -> dict[str, Any]:
     return {
         "format": layout.FORMAT,
+        "preparation": layout.PREPARATION,
+        "rotation": asdict(Rotation.of(model.config, precision)),
         "id": entry.id,
         "title": entry.title,
         "pull": entry.spoken,

@@ -102,6 +102,16 @@ def build(fields: Mapping[str, Any], name: str) -> str:
     )
 
 
+def check(text: str, name: str) -> None:
+    """ModelCorruptError unless the `tokenizers` library can use this JSON, so that no model is made with it."""
+    import tokenizers
+
+    try:
+        tokenizers.Tokenizer.from_str(text)
+    except Exception:  # the library raises bare Exception
+        raise ModelCorruptError(f"{name} holds no tokenizer that can be used: fetch the model again") from None
+
+
 def _post_processor(
     fields: Mapping[str, Any], tokens: list[str], byte_level: dict[str, Any]
 ) -> dict[str, Any]:

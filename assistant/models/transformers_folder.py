@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from assistant.errors import ModelCorruptError, UnsupportedModelError
-from assistant.models import layout
+from assistant.models import layout, tokenizer_json
 from assistant.models.parts import Parts
 from assistant.types import ModelConfig
 
@@ -32,7 +32,7 @@ def _json(path: Path) -> dict[str, Any]:
         if not isinstance(found, dict):
             raise ValueError
         return found
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise ModelCorruptError(f"{path} cannot be read as JSON: fetch the model again") from None
 
 
@@ -52,6 +52,8 @@ def read_config(folder: Path) -> ModelConfig:
     if kind not in ("qwen2", "llama"):
         refuse(f"it is a {kind!r} model")
     rope = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
+    if not isinstance(rope, dict):
+        raise ModelCorruptError(f"{folder / 'config.json'} is damaged (rope_parameters): fetch the model again")
     if rope.get("rope_type", rope.get("type", "default")) != "default":
         refuse("it scales its rotary positions")
     if (
@@ -124,7 +126,7 @@ class FolderModel:
                         "fetch the model again"
                     )
                 self._tensors[name] = (file, kind, shape, 8 + length + start)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModelCorruptError(
                 f"{file.name} has a damaged header ({error}): fetch the model again"
             ) from error
@@ -151,12 +153,13 @@ class FolderModel:
 
     def tokenizer(self) -> str:
         """tokenizer.json as it is."""
+        path = self.folder / "tokenizer.json"
         try:
-            return (self.folder / "tokenizer.json").read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8")
         except (OSError, ValueError):
-            raise ModelCorruptError(
-                f"{self.folder / 'tokenizer.json'} cannot be read: fetch the model again"
-            ) from None
+            raise ModelCorruptError(f"{path} cannot be read: fetch the model again") from None
+        tokenizer_json.check(text, str(path))
+        return text
 
     @property
     def end_ids(self) -> list[int]:
@@ -165,7 +168,12 @@ class FolderModel:
             if (self.folder / name).is_file():
                 end = _json(self.folder / name).get("eos_token_id")
                 if end is not None:
-                    return [int(one) for one in (end if isinstance(end, list) else [end])]
+                    ids = end if isinstance(end, list) else [end]
+                    if not all(type(one) is int and one >= 0 for one in ids):
+                        raise ModelCorruptError(
+                            f"{self.folder / name} is damaged (eos_token_id): fetch the model again"
+                        )
+                    return ids
         return []
 
     @property
@@ -173,7 +181,10 @@ class FolderModel:
         """The folder's own chat template."""
         plain = self.folder / "chat_template.jinja"
         if plain.is_file():
-            return plain.read_text(encoding="utf-8")
+            try:
+                return plain.read_text(encoding="utf-8")
+            except (OSError, ValueError):
+                raise ModelCorruptError(f"{plain} cannot be read: fetch the model again") from None
         described = self.folder / "tokenizer_config.json"
         found = _json(described).get("chat_template") if described.is_file() else None
         return found if isinstance(found, str) else None

@@ -37,6 +37,10 @@ class Scope(Rule):
         self._base = 0 if self._header is None else self._header + 1
         if self._header is None and context.on_blank:
             self._base = context.column
+        import os
+        self._mode = os.environ.get("SCOPE", "0")
+        if self._header is not None and self._mode != "0":
+            self._base = _widened(self._base, self._header + 1, context, self._mode)
         self._definitions = False
         self._blank = False  # the line before is blank
         self._open: str | None = None  # the quote of a text of many lines that is open
@@ -105,7 +109,10 @@ class Scope(Rule):
             self._level = indent(line.full)
             if self._header is None:
                 self._base = max(self._base, self._level) if self.context.on_blank else self._level
-                self._base = _shared_level(self._base, self.context)
+                if self._mode == "0":
+                    self._base = _shared_level(self._base, self.context)
+                else:
+                    self._base = _widened(self._base, self._level, self.context, self._mode)
             self._definitions = self._level == 0 or _in_definitions(self._level, self.context)
         quotes = _QUOTES.get(self.context.language or "")
         if quotes is not None:
@@ -131,7 +138,31 @@ def _shared_level(level: int, context: AnswerContext) -> int:
     if not context.below or closer(context.below[0], context.language) is not None:
         return level
     below = indent(context.below[0])
+    limit = _definition(level, context)
+    if limit is not None and below <= limit:
+        return level
     return below if 0 < below < level else level
+
+
+def _definition(level: int, context: AnswerContext) -> int | None:
+    """Indentation of the header of the definition around a line of `level`; None outside of any."""
+    lines = context.before if context.on_blank else (context.line_prefix, *context.before)
+    for line in lines:
+        if indent(line) < level:
+            level = indent(line)
+            if re.match(r"(?:async\s+def|def|class)\b", line.strip()):
+                return level
+    return None
+
+
+def _widened(base: int, level: int, context: AnswerContext, mode: str) -> int:
+    limit = _definition(level, context)
+    if limit is None:
+        return base
+    inside = bool(context.below) and indent(context.below[0]) > limit and closer(context.below[0], context.language) is None
+    if inside:
+        return min(base, indent(context.below[0])) if mode == "1" else min(base, limit + 1)
+    return min(base, limit + 1) if mode == "2" else base
 
 
 def _in_definitions(level: int, context: AnswerContext) -> bool:

@@ -9,11 +9,13 @@ behind the cursor alone.
 from __future__ import annotations
 
 import math
+import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
 from assistant.prompt.tokenizer import Encoded, Tokenizer
 
+_BLANK_LINES = re.compile(r"(?:[ \t]*\n)*")
 _CHARACTERS_PER_TOKEN = 8  # indentation and long words reach this, ordinary code is at 3 to 4
 
 
@@ -115,6 +117,21 @@ def _grid(text: str, number: int, step: int) -> int:
     mark = number * step
     newline = text.find("\n", mark - 1, mark + step - 1)
     return mark if newline < 0 else newline + 1
+
+
+def near_start(text: str, size: int) -> int:
+    """The start of a line that is not blank, `size` to twice `size` characters (and a line) before the last
+    line of `text`; 0 in a short text.
+
+    It moves once in `size` characters, and never while the last line is typed.
+    """
+    last = text.rfind("\n") + 1
+    mark = (last - size) // size * size
+    if mark <= 0:
+        return 0
+    found = _BLANK_LINES.match(text, text.rfind("\n", 0, mark) + 1)
+    assert found is not None
+    return found.end()
 
 
 def cut_suffix(tokenizer: Tokenizer, text: str, tokens: int) -> Part:

@@ -8,10 +8,11 @@ change of format.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
-from assistant.prompt.budget import DEFAULT_BUDGET, PromptBudget, cut_prefix, cut_suffix
+from assistant.prompt.budget import DEFAULT_BUDGET, PromptBudget, cut_prefix, cut_suffix, near_start
 from assistant.prompt.healing import taken_back
 from assistant.prompt.tokenizer import Tokenizer
 
@@ -20,14 +21,16 @@ from assistant.prompt.tokenizer import Tokenizer
 class Layout:
     """One form of prompt.
 
-    order: "psm" = prefix, suffix, middle; "spm" = suffix, prefix, middle; "joint" = suffix first and the
-    prefix behind the middle token, so that the answer goes on from it. header: "repository" puts the
+    order: "psm" = prefix, suffix, middle; "spm" = suffix, prefix, middle. near: with "psm" the last `near`
+    to twice as many characters of the prefix stand behind the middle token, whole lines up to the cursor, as
+    if the hole had begun there: the answer goes on from its own text. header: "repository" puts the
     repository's and the file's name in front. blank_suffix: whether a suffix of white space alone counts
     (it says that the file ends here, which invites the model to end too). without_suffix: what to do when
     there is none. heal_spaces: whether blanks before the cursor are taken back as word pieces are.
     """
 
     order: Literal["psm", "spm", "joint"] = "psm"
+    near: int = 0
     header: Literal["none", "repository"] = "none"
     blank_suffix: bool = False
     without_suffix: Literal["left-to-right", "fim"] = "left-to-right"
@@ -84,7 +87,11 @@ def build(
     after = cut_suffix(tokenizer, suffix, budget.suffix_tokens)
     behind = after.encoded.ids
     if layout.order == "psm":
-        body = [fim.prefix, *ids, fim.suffix, *behind, fim.middle]
+        far = len(ids)
+        if layout.near:
+            offset = near_start(prefix, layout.near) - before.start
+            far = min(far, bisect_left(before.encoded.ends, offset) + 1) if offset > 0 else 0
+        body = [fim.prefix, *ids[:far], fim.suffix, *behind, fim.middle, *ids[far:]]
     elif layout.order == "spm":
         body = [fim.suffix, *behind, fim.prefix, *ids, fim.middle]
     else:

@@ -15,7 +15,7 @@ import os
 import secrets
 import socket
 import sys
-import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,26 +25,14 @@ from assistant.service import protocol
 
 PATH_LIMIT = 103  # bytes of a socket's path on macOS, without the final zero; Linux allows 107
 TRANSPORTS = ("unix", "tcp")
-
-
-def _private(folder: Path) -> Path:
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if hasattr(os, "getuid"):
-        status = folder.lstat()
-        if status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise PermissionError(f"{folder} is not this user's alone: remove it")
-    return folder
+_LEAVING_SECONDS = 20.0  # for an earlier host to leave; clients wait longer, so they are told
 
 
 def _folder(name: str) -> Path:
-    """The runtime folder, or one below the temporary folder where a socket's path would be too long."""
-    try:
-        folder = locations.runtime_folder()
-        if len(os.fsencode(folder / name)) > PATH_LIMIT:
-            user = str(os.getuid()) if hasattr(os, "getuid") else "user"
-            folder = _private(Path(tempfile.gettempdir()) / f"tokenleap-{user}")
-    except OSError as error:
-        raise HostError(f"the engine host's socket has no safe place: {error}") from error
+    """The runtime folder, or the one below the temporary folder where a socket's path would be too long."""
+    folder = locations.runtime_folder()
+    if len(os.fsencode(folder / name)) > PATH_LIMIT:
+        folder = locations.temporary_folder()
     if len(os.fsencode(folder / name)) > PATH_LIMIT:
         raise HostError(
             f"the path of {folder} is too long for a socket: set XDG_RUNTIME_DIR to a shorter folder"
@@ -155,22 +143,51 @@ class HostLock:
                 os.close(descriptor)
                 return False
             # The holder before us may have removed the file between our open and our lock.
-            with contextlib.suppress(OSError):
-                if os.path.samestat(os.fstat(descriptor), os.stat(self._path)):
+            if self._is_file(descriptor):
+                with contextlib.suppress(OSError):  # on a full disk the lock is held all the same, by nobody known
                     os.ftruncate(descriptor, 0)
                     os.write(descriptor, str(os.getpid()).encode())
-                    self._descriptor = descriptor
-                    return True
+                self._descriptor = descriptor
+                return True
             os.close(descriptor)
 
+    def acquire_or_yield(self, endpoint: Endpoint, wait: float = _LEAVING_SECONDS) -> bool:
+        """Take the lock, waiting for a host that is leaving; False when another host answers at `endpoint`.
+
+        HostError when the other one neither answers nor leaves within `wait` seconds.
+        """
+        deadline = time.monotonic() + wait
+        while not self.acquire():
+            with contextlib.suppress(OSError):
+                answering, _ = endpoint.open(1.0)
+                answering.close()
+                return False
+            if time.monotonic() >= deadline:
+                raise HostError(
+                    "another engine host does not answer and does not leave: run `tokenleap host restart`"
+                )
+            time.sleep(0.01)
+        return True
+
+    def intact(self) -> bool:
+        """Whether others can still see that we hold the lock: its file was not removed or replaced."""
+        return self._descriptor is not None and self._is_file(self._descriptor)
+
     def release(self) -> None:
-        """Remove the file, then let go."""
+        """Remove the file, unless it is another holder's by now, then let go."""
         if self._descriptor is None:
             return
-        with contextlib.suppress(OSError):  # Windows removes no open file: there it stays, unlocked
-            os.unlink(self._path)
+        if self.intact():
+            with contextlib.suppress(OSError):  # Windows removes no open file: there it stays, unlocked
+                os.unlink(self._path)
         os.close(self._descriptor)
         self._descriptor = None
+
+    def _is_file(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), os.stat(self._path))
+        except OSError:
+            return False
 
     def holder(self) -> int | None:
         """The process that holds the lock now, 0 when it has not written its number yet, None when nobody

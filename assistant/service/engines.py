@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 from assistant.engine import device
+from assistant.errors import ModelCorruptError
 from assistant.models import catalog, store
 from assistant.models.catalog import Entry
 from assistant.prompt.tokenizer import Tokenizer
@@ -28,7 +29,10 @@ def load(wanted: Wanted, progress: ProgressHook) -> Completer:
     begun = time.perf_counter()
     stored = store.open_model(folder)
     backbone, plan = device.load(stored, wanted.device, wanted.threads)
-    tokenizer = Tokenizer(stored.tokenizer_path)
+    try:
+        tokenizer = Tokenizer(stored.tokenizer_path)
+    except ModelCorruptError as error:
+        raise ModelCorruptError(f"{stored.tokenizer_path} is damaged: {stored.advice}") from error
     loaded = LoadedEngine(
         backbone,
         tokenizer,

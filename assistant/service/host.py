@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from assistant import system_errors
 from assistant.errors import HostError, TokenleapError, UsageError
 from assistant.service import protocol, wire
 from assistant.service.endpoint import TRANSPORTS, Endpoint, HostLock
@@ -75,9 +76,15 @@ class Host:
     """Serves the endpoint until told to stop. The caller holds the endpoint's lock."""
 
     def __init__(
-        self, endpoint: Endpoint, worker: Worker, idle_seconds: float = 900.0, look_seconds: float = 5.0
+        self,
+        endpoint: Endpoint,
+        lock: HostLock,
+        worker: Worker,
+        idle_seconds: float = 900.0,
+        look_seconds: float = 5.0,
     ) -> None:
         self._endpoint = endpoint
+        self._lock = lock
         self._worker = worker
         self._idle_seconds = idle_seconds
         self._look_seconds = look_seconds
@@ -129,9 +136,9 @@ class Host:
             self._idle = self._loop.call_later(self._idle_seconds, self._stop.set)
 
     def _look(self) -> None:
-        """Leave when the socket was removed or replaced: nobody could find this host any more."""
-        if self._endpoint.inode() != self._place:
-            log.warning("the socket has gone, so does the host")
+        """Leave when socket or lock were removed or replaced: nobody could find or end this host any more."""
+        if self._endpoint.inode() != self._place or not self._lock.intact():
+            log.warning("the socket or the lock has gone, so does the host")
             self._stop.set()
         self._loop.call_later(self._look_seconds, self._look)
 
@@ -244,17 +251,6 @@ class BoundedLog(logging.StreamHandler[Any]):
         super().emit(record)
 
 
-def become_host(endpoint: Endpoint, lock: HostLock) -> bool:
-    """Take the lock, or wait for a host that is leaving; False when another one answers."""
-    while not lock.acquire():
-        with contextlib.suppress(OSError):
-            answering, _ = endpoint.open(1.0)
-            answering.close()
-            return False
-        time.sleep(0.01)
-    return True
-
-
 def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m assistant.service.host", description=__doc__)
     parser.add_argument("--build", help="the build that the client expects")
@@ -284,7 +280,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         endpoint = Endpoint.here(options.transport)
         lock = HostLock(endpoint.lock)
-        if not become_host(endpoint, lock):
+        if not lock.acquire_or_yield(endpoint):
             return 0
         settings = load(
             target=Path(os.sep), strict=False
@@ -292,12 +288,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         worker = Worker(named_factory(options.engine), store_bytes=settings.prefix_cache_mb * 1024 * 1024)
         idle = settings.idle_minutes * 60 if options.idle_seconds is None else options.idle_seconds
         try:
-            asyncio.run(Host(endpoint, worker, idle, options.look_seconds).run())
+            asyncio.run(Host(endpoint, lock, worker, idle, options.look_seconds).run())
         finally:
             ended = worker.close(0)
             lock.release()
-    except (TokenleapError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
+    except (TokenleapError, OSError, MemoryError, RuntimeError) as error:
+        known = system_errors.understood(error)
+        if known is None:
+            log.exception("the host ends")
+        sys.stderr.write(f"{known or error}\n")
         return 3
     if not ended:  # the engine is deep in a pass: leave without it
         logging.shutdown()

@@ -18,6 +18,7 @@ from pathlib import Path
 from socket import socket
 from typing import IO, Any
 
+from assistant import locations, system_errors
 from assistant.errors import HostError, from_wire
 from assistant.service import protocol, wire
 from assistant.service.endpoint import Endpoint, HostLock
@@ -154,6 +155,10 @@ def kill(endpoint: Endpoint, timeout: float = 5.0) -> bool:
             raise HostError(f"the engine host (process {pid}) cannot be ended: {error}") from error
     if not wait_gone(endpoint, timeout):
         raise HostError(f"the engine host (process {pid}) does not end: end it by hand")
+    lock = HostLock(endpoint.lock)
+    if lock.acquire():  # else the next host is there already, and cleans up itself
+        endpoint.remove()
+        lock.release()
     return True
 
 
@@ -177,11 +182,13 @@ class _Child:
                     stdout=output,
                     stderr=output,
                     cwd=Path(sys.executable).anchor or "/",
+                    env=_environment(),
                     close_fds=True,
                     **options,
                 )
         except OSError as error:
-            raise HostError(f"the engine host could not be started: {error}") from error
+            reason = system_errors.os_sentence(error) or f"{error}: see `tokenleap doctor`"
+            raise HostError(f"the engine host could not be started, {reason}") from error
         _children.append(self._process)
 
     @property
@@ -201,6 +208,18 @@ class _Child:
             lines = file.read(LOG_LIMIT).decode("utf-8", "replace").split("\n")
         said = [line.strip() for line in lines if line.strip()]
         return said[-1] if said else f"it ended with code {self.code} and said nothing"
+
+
+def _environment() -> dict[str, str]:
+    """The host works in another folder: it must find the same places and the same source files as we do."""
+    made = locations.environment()
+    paths = [os.path.abspath(entry) for entry in made.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    root = Path(__file__).resolve().parents[2]
+    if root.name not in ("site-packages", "dist-packages"):  # a checkout, perhaps known by the working folder alone
+        paths.insert(0, os.fspath(root))
+    if paths:
+        made["PYTHONPATH"] = os.pathsep.join(paths)
+    return made
 
 
 def _open_log(path: Path) -> IO[bytes]:

@@ -4,12 +4,15 @@ user's.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import traceback
 
-from assistant.errors import HostError, NoSpaceError, OutOfMemoryError, TokenleapError
+from assistant import system_errors
+from assistant.errors import HostError, OutOfMemoryError, TokenleapError
+from assistant.system_errors import out_of_memory
+
+__all__ = ["described", "out_of_memory", "understood"]
 
 log = logging.getLogger(__name__)
 
@@ -19,32 +22,21 @@ def understood(error: BaseException) -> TokenleapError:
     if isinstance(error, TokenleapError):
         log.info("request refused: %s", error.code)
         return error
-    if out_of_memory(error):
-        log.error("out of memory: %s", described(error))
+    log.error("request failed: %s", described(error))
+    known = system_errors.understood(error)
+    if isinstance(known, OutOfMemoryError):
         return OutOfMemoryError(
             "there was not enough memory for this request: close other programs or choose a smaller model"
         )
-    log.error("request failed: %s", described(error))
+    if known is not None:
+        return known
     if isinstance(error, ImportError):
-        return HostError(f"the engine cannot be imported ({error}): install tokenleap again")
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoSpaceError("there is no space left on the disk: free some and try again")
-    if isinstance(error, OSError) and error.filename:
-        return TokenleapError(f"the system reported '{error.strerror}' at {os.fsdecode(error.filename)}")
+        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), error.name)
+        return HostError(f"the engine cannot be imported ({reason}): install tokenleap again")
     return TokenleapError(
         f"the engine failed on this request ({type(error).__name__}): try again, "
         "and see the host's log if it stays"
     )
-
-
-def out_of_memory(error: BaseException) -> bool:
-    """MemoryError, torch's OutOfMemoryError, ours, or the plain RuntimeError of torch's CPU allocator."""
-    if isinstance(error, (MemoryError, OutOfMemoryError)):
-        return True
-    if any(kind.__name__ == "OutOfMemoryError" for kind in type(error).__mro__):
-        return True
-    text = str(error) if isinstance(error, RuntimeError) else ""
-    return "can't allocate memory" in text or "not enough memory" in text
 
 
 def described(error: BaseException) -> str:

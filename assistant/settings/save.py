@@ -51,9 +51,24 @@ def check(name: str, raw: object) -> Value | None:
     if is_unset(spec, raw):
         return None
     try:
-        return parse(spec, raw)
+        return _storable(parse(spec, raw))
     except ValueError as error:
         raise SettingsError(f"{name} cannot be {shown(raw)}: give {error}") from None
+
+
+def _storable(value: Value) -> Value:
+    """A text as UTF-8 can hold it. A terminal of another encoding gives bytes that only the system understands."""
+    if not isinstance(value, str):
+        return value
+    try:
+        value.encode("utf-8")
+        return value
+    except UnicodeEncodeError:
+        pass
+    try:
+        return os.fsencode(value).decode("utf-8")
+    except UnicodeError:
+        raise ValueError("a text in UTF-8") from None
 
 
 def _bytes(path: Path) -> bytes:

@@ -55,8 +55,13 @@ class Spec:
             return "a text"
         number = "a whole number" if self.kind is int else "a number"
         if self.minimum is not None and self.maximum is not None:
-            return f"{number} from {self.minimum:g} to {self.maximum:g}"
+            return f"{number} from {_plain(self.minimum)} to {_plain(self.maximum)}"
         return number
+
+
+def _plain(number: float) -> str:
+    """A bound in words, to its last digit when it is whole."""
+    return str(int(number)) if number == int(number) else f"{number:g}"
 
 
 def _setting(default: Value, title: str, help: str, section: str, **more: Any) -> Any:

@@ -7,19 +7,26 @@
 #include "pool.h"
 
 enum {
-  GROUP = 32, /* inputs that share one activation scale */
-  CHUNK = 64, /* inputs that one vector of weights holds; every inner length is a multiple */
+  GROUP = 16,  /* inputs that share one activation scale */
+  FINE = 224,  /* steps of a fine code in one step of a code */
+  CHUNK = 64,  /* inputs that one vector of weights holds */
+  BLOCK = 128, /* two chunks: group g holds inputs 8g .. 8g + 7 of both; every inner length is a multiple */
 };
 
 void tl_rms_norm(const float *x, const float *weight, float epsilon, float *y, long rows, long k);
 void tl_quantize_rows(const float *x, int8_t *q, float *s, float *offset, long rows, long k);
 void tl_rms_norm_quantize(const float *x, const float *weight, float epsilon, int8_t *q, float *s, float *offset,
                           long rows, long k);
-void tl_silu_mul_quantize(const float *x, int8_t *q, float *s, float *offset, long rows, long k);
+/* block: the Hadamard turn of the product before it is quantised, a power of two from LANES to 256; 0 for none */
+void tl_silu_mul_quantize(const float *x, int8_t *q, float *s, float *offset, long block, long rows, long k);
 
 /* y = x w^T (+ bias) (+ residual); y may be the residual itself */
 void tl_int8_linear(const int8_t *q, const float *s, const float *offset, const int8_t *w, const float *scb,
                     const float *bias, const float *residual, float *y, long rows, long n, long k);
+
+/* Scores again, by the weights (w + fine / FINE) scb / 127, every y [rows, n] that lies within margin of its row's largest. */
+void tl_rescore(const float *x, const int8_t *w, const int8_t *fine, const float *scb, float margin, float *y,
+                long rows, long n, long k);
 
 /* Rotates q and k of qkv [rows, (heads + 2 kv_heads) * dim] and appends k and v at slots base.. of the cache. */
 void tl_rope_append(float *qkv, const float *cosine, const float *sine, const int32_t *positions, float *keys,
@@ -34,7 +41,7 @@ typedef struct {
   const int8_t *qkv_w, *out_w, *gate_up_w, *down_w;
   const float *qkv_scb, *out_scb, *gate_up_scb, *down_scb, *qkv_bias, *norm_in, *norm_post;
   float epsilon;
-  int32_t heads, kv_heads, dim, hidden, inner;
+  int32_t heads, kv_heads, dim, hidden, inner, block; /* block: as in tl_silu_mul_quantize */
 } tl_layer;
 
 /* Scratch memory for at most the given rows: q, s, offset as for the widest input, wide floats for qkv or gate and up. */

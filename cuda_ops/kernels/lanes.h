@@ -39,13 +39,26 @@ INLINE void vi_store_i8(int8_t *p, vi a) { _mm_storeu_si128((__m128i *)p, _mm512
 INLINE vb vb_load_biased(const int8_t *p) {
   return _mm512_xor_si512(_mm512_loadu_si512(p), _mm512_set1_epi8((char)0x80));
 }
-/* lane l: sum over its four bytes of w * a, as float */
-INLINE vf vb_dot(vb w, const int8_t *a) {
-  return _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(_mm512_setzero_si512(), w, _mm512_loadu_si512(a)));
+INLINE vf vf_load_i8(const int8_t *p) {
+  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }
-/* lanes 0-7 take p[0], lanes 8-15 take p[1] */
-INLINE vf vf_pair(const float *p) {
-  return _mm512_insertf32x8(_mm512_set1_ps(p[0]), _mm256_set1_ps(p[1]), 1);
+/* lane l takes lane l ^ 1, l ^ 2, l ^ 4, l ^ 8 */
+INLINE vf vf_swap1(vf a) { return _mm512_permute_ps(a, 0xb1); }
+INLINE vf vf_swap2(vf a) { return _mm512_permute_ps(a, 0x4e); }
+INLINE vf vf_swap4(vf a) { return _mm512_shuffle_f32x4(a, a, 0xb1); }
+INLINE vf vf_swap8(vf a) { return _mm512_shuffle_f32x4(a, a, 0x4e); }
+/* lane l: sum of w * a over its four bytes in each of two chunks, as float */
+INLINE vf vb_dot(vb w0, vb w1, const int8_t *a) {
+  const __m512i first = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w0, _mm512_loadu_si512(a));
+  return _mm512_cvtepi32_ps(_mm512_dpbusd_epi32(first, w1, _mm512_loadu_si512(a + 64)));
+}
+/* lanes 2g and 2g + 1 take p[g] */
+INLINE vf vf_twice(const float *p) {
+  const __m512i lane = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
+  return _mm512_permutexvar_ps(lane, _mm512_castps256_ps512(_mm256_loadu_ps(p)));
+}
+INLINE vf vf_halves(const float *p, const float *q) {
+  return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1);
 }
 
 #elif defined(__AVX2__) && defined(__FMA__) && !defined(TOKENLEAP_PORTABLE)
@@ -85,28 +98,44 @@ INLINE void vi_store_i8(int8_t *p, vi x) {
   _mm256_storeu_si256((__m256i *)(t + 8), x.b);
   for (int l = 0; l < LANES; l++) p[l] = (int8_t)t[l];
 }
+INLINE vf vf_load_i8(const int8_t *p) {
+  return (vf){_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p))),
+              _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p + 8))))};
+}
+INLINE vf vf_swap1(vf x) { return (vf){_mm256_permute_ps(x.a, 0xb1), _mm256_permute_ps(x.b, 0xb1)}; }
+INLINE vf vf_swap2(vf x) { return (vf){_mm256_permute_ps(x.a, 0x4e), _mm256_permute_ps(x.b, 0x4e)}; }
+INLINE vf vf_swap4(vf x) {
+  return (vf){_mm256_permute2f128_ps(x.a, x.a, 1), _mm256_permute2f128_ps(x.b, x.b, 1)};
+}
+INLINE vf vf_swap8(vf x) { return (vf){x.b, x.a}; }
 INLINE vb vb_load_biased(const int8_t *p) {
   const __m256i m = _mm256_set1_epi8((char)0x80);
   return (vb){_mm256_xor_si256(_mm256_loadu_si256((const __m256i *)p), m),
               _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(p + 32)), m)};
 }
 #ifdef __AVXVNNI__
-INLINE __m256i dot32(__m256i w, __m256i a) { return _mm256_dpbusd_avx_epi32(_mm256_setzero_si256(), w, a); }
+INLINE __m256i dot32(__m256i sum, __m256i w, __m256i a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
 #else
 /* maddubs would saturate (255 * 127 * 2 > 32767), so both sides are widened to 16 bits first */
-INLINE __m256i dot32(__m256i w, __m256i a) {
+INLINE __m256i dot32(__m256i sum, __m256i w, __m256i a) {
   const __m256i wl = _mm256_unpacklo_epi8(w, _mm256_setzero_si256()), wh = _mm256_unpackhi_epi8(w, _mm256_setzero_si256());
   const __m256i sign = _mm256_cmpgt_epi8(_mm256_setzero_si256(), a);
   const __m256i al = _mm256_unpacklo_epi8(a, sign), ah = _mm256_unpackhi_epi8(a, sign);
   /* unpack keeps 128-bit halves apart, and so does hadd: the lanes come out in order */
-  return _mm256_hadd_epi32(_mm256_madd_epi16(wl, al), _mm256_madd_epi16(wh, ah));
+  return _mm256_add_epi32(sum, _mm256_hadd_epi32(_mm256_madd_epi16(wl, al), _mm256_madd_epi16(wh, ah)));
 }
 #endif
-INLINE vf vb_dot(vb w, const int8_t *a) {
-  return (vf){_mm256_cvtepi32_ps(dot32(w.a, _mm256_loadu_si256((const __m256i *)a))),
-              _mm256_cvtepi32_ps(dot32(w.b, _mm256_loadu_si256((const __m256i *)(a + 32))))};
+INLINE __m256 dot64(__m256i w0, __m256i w1, const int8_t *a) {
+  const __m256i first = dot32(_mm256_setzero_si256(), w0, _mm256_loadu_si256((const __m256i *)a));
+  return _mm256_cvtepi32_ps(dot32(first, w1, _mm256_loadu_si256((const __m256i *)(a + 64))));
 }
-INLINE vf vf_pair(const float *p) { return (vf){_mm256_set1_ps(p[0]), _mm256_set1_ps(p[1])}; }
+INLINE vf vb_dot(vb w0, vb w1, const int8_t *a) { return (vf){dot64(w0.a, w1.a, a), dot64(w0.b, w1.b, a + 32)}; }
+INLINE vf vf_twice(const float *p) {
+  const __m256 each = _mm256_loadu_ps(p);
+  return (vf){_mm256_permutevar8x32_ps(each, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3)),
+              _mm256_permutevar8x32_ps(each, _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7))};
+}
+INLINE vf vf_halves(const float *p, const float *q) { return (vf){_mm256_loadu_ps(p), _mm256_loadu_ps(q)}; }
 
 #else
 #define LANES_VERSION "portable"
@@ -131,6 +160,11 @@ INLINE vf vf_fma(vf x, vf y, vf z) { EACH x.v[l] = FMA1(x.v[l], y.v[l], z.v[l]);
 INLINE vf vf_max(vf x, vf y) { EACH x.v[l] = x.v[l] > y.v[l] ? x.v[l] : y.v[l]; return x; }
 INLINE vf vf_min(vf x, vf y) { EACH x.v[l] = x.v[l] < y.v[l] ? x.v[l] : y.v[l]; return x; }
 INLINE vf vf_abs(vf x) { EACH x.v[l] = fabsf(x.v[l]); return x; }
+INLINE vf vf_load_i8(const int8_t *p) { vf r; EACH r.v[l] = (float)p[l]; return r; }
+INLINE vf vf_swap1(vf x) { vf r; EACH r.v[l] = x.v[l ^ 1]; return r; }
+INLINE vf vf_swap2(vf x) { vf r; EACH r.v[l] = x.v[l ^ 2]; return r; }
+INLINE vf vf_swap4(vf x) { vf r; EACH r.v[l] = x.v[l ^ 4]; return r; }
+INLINE vf vf_swap8(vf x) { vf r; EACH r.v[l] = x.v[l ^ 8]; return r; }
 INLINE vi vi_round(vf x) { vi r; EACH r.v[l] = (int32_t)rintf(x.v[l]); return r; }
 INLINE vf vf_from_int(vi x) { vf r; EACH r.v[l] = (float)x.v[l]; return r; }
 INLINE vf vf_scale_pow2(vf x, vi n) {
@@ -146,16 +180,17 @@ INLINE vb vb_load_biased(const int8_t *p) {
   for (int i = 0; i < 4 * LANES; i++) r.v[i] = (uint8_t)p[i] ^ 0x80u;
   return r;
 }
-INLINE vf vb_dot(vb w, const int8_t *a) {
+INLINE vf vb_dot(vb w0, vb w1, const int8_t *a) {
   vf r;
   EACH {
     int32_t sum = 0;
-    for (int i = 4 * l; i < 4 * l + 4; i++) sum += (int32_t)w.v[i] * a[i];
+    for (int i = 4 * l; i < 4 * l + 4; i++) sum += (int32_t)w0.v[i] * a[i] + (int32_t)w1.v[i] * a[i + 64];
     r.v[l] = (float)sum;
   }
   return r;
 }
-INLINE vf vf_pair(const float *p) { vf r; EACH r.v[l] = p[l / 8]; return r; }
+INLINE vf vf_twice(const float *p) { vf r; EACH r.v[l] = p[l / 2]; return r; }
+INLINE vf vf_halves(const float *p, const float *q) { vf r; EACH r.v[l] = l < 8 ? p[l] : q[l - 8]; return r; }
 #endif
 
 /* one tree for every version: lanes 8 apart, then 4, 2, 1 */

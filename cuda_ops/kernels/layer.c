@@ -17,6 +17,6 @@ void tl_decoder_layer(const tl_layer *layer, const tl_scratch *t, float *x, cons
   tl_rms_norm_quantize(x, layer->norm_post, layer->epsilon, t->q, t->s, t->offset, rows, hidden);
   tl_int8_linear(t->q, t->s, t->offset, layer->gate_up_w, layer->gate_up_scb, 0, 0, t->wide, rows,
                  2L * layer->inner, hidden);
-  tl_silu_mul_quantize(t->wide, t->q, t->s, t->offset, rows, layer->inner);
+  tl_silu_mul_quantize(t->wide, t->q, t->s, t->offset, layer->block, rows, layer->inner);
   tl_int8_linear(t->q, t->s, t->offset, layer->down_w, layer->down_scb, 0, x, x, rows, hidden, layer->inner);
 }

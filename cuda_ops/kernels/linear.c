@@ -15,19 +15,22 @@ INLINE void tile(const linear_job *j, long n0, long m0, const int R, const int M
   vf sum[8][8];
   for (int m = 0; m < M; m++)
     for (int r = 0; r < R; r++) sum[r][m] = vf_load(j->offset + (m0 + m) * LANES);
-  for (long c = 0; c < k; c += CHUNK) {
-    vb w[8];
+  for (long c = 0; c < k; c += BLOCK) {
+    vb w[8][2];
 #pragma GCC unroll 8
     for (int r = 0; r < R; r++) {
-      w[r] = vb_load_biased(j->w + (n0 + r) * k + c);
-      __builtin_prefetch(j->w + (n0 + r + R) * k + c);
+      const int8_t *row = j->w + (n0 + r) * k + c;
+      w[r][0] = vb_load_biased(row);
+      w[r][1] = vb_load_biased(row + CHUNK);
+      __builtin_prefetch(row + R * k);
+      __builtin_prefetch(row + R * k + CHUNK);
     }
 #pragma GCC unroll 8
     for (int m = 0; m < M; m++) {
-      const vf scale = vf_pair(j->s + (m0 + m) * groups + c / GROUP);
+      const vf scale = vf_twice(j->s + (m0 + m) * groups + c / GROUP);
       const int8_t *a = j->q + (m0 + m) * k + c;
 #pragma GCC unroll 8
-      for (int r = 0; r < R; r++) sum[r][m] = vf_fma(vb_dot(w[r], a), scale, sum[r][m]);
+      for (int r = 0; r < R; r++) sum[r][m] = vf_fma(vb_dot(w[r][0], w[r][1], a), scale, sum[r][m]);
     }
   }
   for (int m = 0; m < M; m++)

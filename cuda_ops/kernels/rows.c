@@ -6,21 +6,24 @@
 static void quantize_row(const float *x, int8_t *q, float *s, float *offset, long k) {
   const vf bias = vf_set(-128.0f);
   vf sum = vf_set(0.0f);
-  for (long c = 0; c < k; c += CHUNK) {
-    for (long g = c; g < c + CHUNK; g += GROUP) {
-      const vf a = vf_load(x + g), b = vf_load(x + g + LANES);
-      const float largest = vf_largest(vf_max(vf_abs(a), vf_abs(b)));
-      const vf inverse = vf_set(largest > 0.0f ? 127.0f / largest : 0.0f);
-      vi_store_i8(q + g, vi_round(vf_mul(a, inverse)));
-      vi_store_i8(q + g + LANES, vi_round(vf_mul(b, inverse)));
-      s[g / GROUP] = largest / 127.0f;
+  for (long c = 0; c < k; c += BLOCK) {
+    float *scale = s + c / GROUP;
+    for (int g = 0; g < BLOCK / GROUP; g++) {
+      const long at = c + 8 * g;
+      const vf a = vf_halves(x + at, x + at + CHUNK);
+      const float largest = vf_largest(vf_abs(a));
+      int8_t both[GROUP];
+      vi_store_i8(both, vi_round(vf_mul(a, vf_set(largest > 0.0f ? 127.0f / largest : 0.0f))));
+      memcpy(q + at, both, 8);
+      memcpy(q + at + CHUNK, both + 8, 8);
+      scale[g] = largest / 127.0f;
     }
-    float four[LANES];
+    float bytes[LANES];
     for (int l = 0; l < LANES; l++) {
-      const int8_t *p = q + c + 4 * l;
-      four[l] = (float)(p[0] + p[1] + p[2] + p[3]);
+      const int8_t *p = q + c + 4 * l, *n = p + CHUNK;
+      bytes[l] = (float)(p[0] + p[1] + p[2] + p[3] + n[0] + n[1] + n[2] + n[3]);
     }
-    sum = vf_fma(vf_mul(vf_load(four), bias), vf_pair(s + c / GROUP), sum);
+    sum = vf_fma(vf_mul(vf_load(bytes), bias), vf_twice(scale), sum);
   }
   vf_store(offset, sum);
 }
@@ -39,7 +42,7 @@ typedef struct {
   const float *x, *weight;
   float epsilon, *y, *s, *offset;
   int8_t *q;
-  long k;
+  long k, block;
 } rows_job;
 
 static void norm_rows(const void *job, long begin, long end) {
@@ -62,6 +65,38 @@ static void norm_quantize_rows(const void *job, long begin, long end) {
   }
 }
 
+/* Turns each block (a power of two, LANES to 256) of k floats by the Hadamard matrix in place: butterflies of stride 1,
+ * 2, 4, .., then one multiplication. The small strides swap lanes; -1 * a + b is b - a to the bit. */
+static void hadamard(float *x, long block, long k) {
+  static const float signs[4][LANES] = {
+      {1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1},
+      {1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1, 1, 1, -1, -1},
+      {1, 1, 1, 1, -1, -1, -1, -1, 1, 1, 1, 1, -1, -1, -1, -1},
+      {1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1, -1},
+  };
+  const vf s1 = vf_load(signs[0]), s2 = vf_load(signs[1]), s4 = vf_load(signs[2]), s8 = vf_load(signs[3]);
+  const vf scale = vf_set((float)(1.0 / sqrt((double)block)));
+  const long count = block / LANES;
+  for (long b = 0; b < k; b += block) {
+    vf v[256 / LANES];
+    for (long i = 0; i < count; i++) {
+      vf a = vf_load(x + b + i * LANES);
+      a = vf_fma(a, s1, vf_swap1(a));
+      a = vf_fma(a, s2, vf_swap2(a));
+      a = vf_fma(a, s4, vf_swap4(a));
+      v[i] = vf_fma(a, s8, vf_swap8(a));
+    }
+    for (long stride = 1; stride < count; stride *= 2)
+      for (long i = 0; i < count; i++)
+        if (!(i & stride)) {
+          const vf a = v[i], c = v[i + stride];
+          v[i] = vf_add(a, c);
+          v[i + stride] = vf_sub(a, c);
+        }
+    for (long i = 0; i < count; i++) vf_store(x + b + i * LANES, vf_mul(v[i], scale));
+  }
+}
+
 /* x holds gate and up side by side: [rows, 2k] */
 static void silu_mul_quantize_rows(const void *job, long begin, long end) {
   const rows_job *j = job;
@@ -74,6 +109,7 @@ static void silu_mul_quantize_rows(const void *job, long begin, long end) {
       const vf silu = vf_div(g, vf_add(one, vf_exp(vf_sub(zero, g))));
       vf_store(y + i, vf_mul(silu, vf_load(up + i)));
     }
+    if (j->block) hadamard(y, j->block, j->k);
     quantize_row(y, j->q + r * j->k, j->s + r * (j->k / GROUP), j->offset + r * LANES, j->k);
   }
 }
@@ -97,7 +133,7 @@ void tl_rms_norm_quantize(const float *x, const float *weight, float epsilon, in
   pool_run(norm_quantize_rows, &job, rows, grain_for(rows));
 }
 
-void tl_silu_mul_quantize(const float *x, int8_t *q, float *s, float *offset, long rows, long k) {
-  const rows_job job = {.x = x, .q = q, .s = s, .offset = offset, .k = k};
+void tl_silu_mul_quantize(const float *x, int8_t *q, float *s, float *offset, long block, long rows, long k) {
+  const rows_job job = {.x = x, .q = q, .s = s, .offset = offset, .k = k, .block = block};
   pool_run(silu_mul_quantize_rows, &job, rows, grain_for(rows));
 }

@@ -11,6 +11,7 @@ from types import TracebackType
 
 import pytest
 
+from assistant import sourcefile
 from assistant.cli import complete, reasons
 from assistant.cli import main as cli
 from assistant.errors import (
@@ -56,6 +57,7 @@ class Scripted:
         self.asked: list[CompletionRequest] = []
         self.connected: list[dict[str, object]] = []
         self.closed = 0
+        self.reason: str | None = None
 
     def connect(self, **options: object) -> Scripted:
         self.connected.append(options)
@@ -85,7 +87,10 @@ class Scripted:
         return self.answer
 
     def status(self) -> HostStatus:
-        raise HostError("a detail")
+        if self.reason is None:
+            raise HostError("a detail")
+        known = dict.fromkeys(HostStatus.__dataclass_fields__, 0) | {"engine": "cpu/x", "engine_reason": self.reason}
+        return HostStatus(**known)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -301,14 +306,10 @@ def test_a_bad_file_or_position_is_one_line_and_exit_2(
 def test_a_file_without_rights_is_one_line_and_exit_2(
     service: Scripted, file: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = Path.read_bytes
+    def refuse(path: str, mode: str) -> None:  # root may read whatever its mode says
+        raise PermissionError(13, "Permission denied", path)
 
-    def refuse(path: Path) -> bytes:  # root may read whatever its mode says
-        if path == file:
-            raise PermissionError(13, "Permission denied", str(path))
-        return read(path)
-
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(sourcefile, "open", refuse, raising=False)
     assert cli.main(["complete", str(file)]) == 2
     said = capfd.readouterr()
     assert said.out == "" and said.err.count("\n") == 1 and str(file) in said.err
@@ -367,3 +368,34 @@ def test_interrupting_closes_the_connection(service: Scripted, file: Path, capfd
     service.while_working = interrupt
     assert cli.main(["complete", str(file)]) == 130
     assert service.closed == 1 and capfd.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([""], "name is empty"),
+        (["{file}:x"], "{file}:LINE:COLUMN"),
+        (["{file}:1:x"], "{file}:LINE:COLUMN"),
+        (["{file}:99999999999999999999"], "its lines are 1 to"),
+        (["{file}", "--seed", "-1"], "from 0 to 9223372036854775807"),
+        (["{file}", "--apply=1"], "--apply takes no value"),
+        (["{file}", "--nonsense"], "see 'tokenleap complete --help'"),
+    ],
+    ids=str,
+)
+def test_wrong_words_are_told_what_would_be_right(
+    service: Scripted, file: Path, capfd: Capture, words: list[str], expected: str
+) -> None:
+    assert cli.main(["complete", *(word.format(file=file) for word in words)]) == 2
+    said = capfd.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1 and expected.format(file=file) in said.err
+    assert service.asked == []
+
+
+def test_a_slow_engine_is_a_warning_with_its_reason(service: Scripted, file: Path, capfd: Capture) -> None:
+    service.reason = "slow path without compiled kernels: no\ncompiler"
+    assert cli.main(["complete", str(file)]) == 0
+    assert "warning: slow path without compiled kernels: no compiler\n" in capfd.readouterr().err
+    service.reason = "the best kernels this processor can run"
+    assert cli.main(["complete", str(file)]) == 0
+    assert "warning" not in capfd.readouterr().err

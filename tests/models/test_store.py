@@ -27,6 +27,7 @@ from assistant.errors import (
 )
 from assistant.models import catalog, convert, layout, store
 from assistant.models.catalog import Entry
+from assistant.models.rotation import SEED, hadamard, turn
 from tests.conftest import OwnHome
 from tests.models import tiny
 
@@ -44,22 +45,22 @@ def strays(model_id: str) -> list[str]:
     ]
 
 
-def test_fp32_holds_the_source_s_numbers_under_hugging_face_s_names(
-    own_home: OwnHome, tmp_path: Path
-) -> None:
+def test_fp32_holds_the_source_s_numbers_turned_under_hugging_face_s_names(own_home: OwnHome, tmp_path: Path) -> None:
     written = tiny.write(tmp_path / "m.gguf")
     model = store.open_model(store.ensure(catalog.find(tmp_path / "m.gguf"), "fp32"))
     assert model.precision == "fp32" and len(model.names()) == len(written)
-    for name, own in (
-        ("output.weight", "lm_head.weight"),
-        ("token_embd.weight", "model.embed_tokens.weight"),
-        ("blk.1.attn_q.weight", "model.layers.1.self_attn.q_proj.weight"),
-        ("blk.0.attn_v.bias", "model.layers.0.self_attn.v_proj.bias"),
-        ("blk.1.ffn_norm.weight", "model.layers.1.post_attention_layernorm.weight"),
-        ("output_norm.weight", "model.norm.weight"),
+    query = written["blk.1.attn_q.weight"] * written["blk.1.attn_norm.weight"]
+    for name, expected in (
+        ("lm_head.weight", turn(written["output.weight"] * written["output_norm.weight"], SEED)),
+        ("model.embed_tokens.weight", turn(written["token_embd.weight"], SEED)),
+        ("model.layers.1.self_attn.q_proj.weight", turn(query, SEED)),
+        ("model.layers.0.self_attn.k_proj.bias", written["blk.0.attn_k.bias"]),
+        ("model.layers.0.self_attn.v_proj.bias", hadamard(written["blk.0.attn_v.bias"], tiny.HEAD)),
+        ("model.layers.1.post_attention_layernorm.weight", np.ones(tiny.HIDDEN)),
+        ("model.norm.weight", np.ones(tiny.HIDDEN)),
     ):
-        assert model.array(own).dtype == np.float32
-        np.testing.assert_array_equal(model.array(own), written[name])
+        assert model.array(name).dtype == np.float32
+        np.testing.assert_array_equal(model.array(name), expected)
 
 
 def test_int8_holds_codes_scales_and_the_rest_in_their_precision(tiny_entry: Entry) -> None:
@@ -67,8 +68,11 @@ def test_int8_holds_codes_scales_and_the_rest_in_their_precision(tiny_entry: Ent
     model = store.open_model(store.ensure(tiny_entry, "int8"))
     linear = [name for name in exact.names() if f"{name.removesuffix('.weight')}.SCB" in model.names()]
     assert len(linear) == 7 * tiny.LAYERS + 1
+    assert exact.rotation.block == 0 and model.rotation.block == 256
     for name in exact.names():
         whole, ours = exact.array(name), model.array(name)
+        if name.endswith("down_proj.weight"):
+            whole = hadamard(whole, model.rotation.block)
         if name in linear:
             codes, scale = convert.quantise_rows(whole)
             np.testing.assert_array_equal(ours, codes)
@@ -76,6 +80,14 @@ def test_int8_holds_codes_scales_and_the_rest_in_their_precision(tiny_entry: Ent
         else:
             assert ours.dtype == (np.float16 if "embed" in name else np.float32)
             np.testing.assert_array_equal(ours, whole.astype(ours.dtype))
+
+
+def test_fine_codes_hold_what_the_codes_of_the_head_round_off(tiny_entry: Entry) -> None:
+    exact = store.open_model(store.ensure(tiny_entry, "fp32")).array("lm_head.weight")
+    model = store.open_model(store.ensure(tiny_entry, "int8"))
+    step = model.array("lm_head.SCB")[:, None] / 127
+    codes = model.array("lm_head.weight") + model.array("lm_head.fine") / np.float32(layout.FINE)
+    assert (np.abs(codes * step - exact) <= 0.51 / layout.FINE * step).all()
 
 
 @pytest.mark.parametrize("precision", layout.PRECISIONS)
@@ -108,9 +120,7 @@ def test_fused_matrices_are_the_parts_in_order(tiny_entry: Entry) -> None:
         for group in (QKV, GATE_UP):
             for end in ends:
                 names = [f"{name}.{end}" for name in group]
-                np.testing.assert_array_equal(
-                    model.fused(names), np.concatenate([model.array(name) for name in names])
-                )
+                np.testing.assert_array_equal(model.fused(names), np.concatenate([model.array(name) for name in names]))
         biases = [f"{name}.bias" for name in QKV]
         np.testing.assert_array_equal(model.fused(biases), np.concatenate([model.array(b) for b in biases]))
         with pytest.raises(ValueError, match="side by side"):
@@ -120,7 +130,8 @@ def test_fused_matrices_are_the_parts_in_order(tiny_entry: Entry) -> None:
 def test_a_tied_model_gets_an_output_matrix_of_its_own(own_home: OwnHome, tmp_path: Path) -> None:
     written = tiny.write(tmp_path / "m.gguf", tied=True)
     model = store.open_model(store.ensure(catalog.find(tmp_path / "m.gguf"), "fp32"))
-    np.testing.assert_array_equal(model.array("lm_head.weight"), written["token_embd.weight"])
+    expected = turn(written["token_embd.weight"] * written["output_norm.weight"], SEED)
+    np.testing.assert_array_equal(model.array("lm_head.weight"), expected)
 
 
 @pytest.mark.parametrize("drop", ["blk.1.attn_k.bias", "output_norm.weight", "blk.0.ffn_up.weight"])
@@ -247,6 +258,23 @@ def test_another_format_is_converted_anew(tiny_entry: Entry) -> None:
     assert strays(tiny_entry.id) == []
 
 
+@pytest.mark.parametrize("found", [None, layout.PREPARATION - 1])
+def test_weights_prepared_otherwise_are_converted_anew(tiny_entry: Entry, found: int | None) -> None:
+    folder = store.ensure(tiny_entry, "int8")
+    _description(folder / "model.json", lambda known: known.update(preparation=found))
+    description = store.open_model(store.ensure(tiny_entry, "int8")).folder / "model.json"
+    assert json.loads(description.read_text())["preparation"] == layout.PREPARATION
+
+
+def test_a_model_that_was_not_turned_needs_no_turn(tiny_entry: Entry) -> None:
+    folder = store.ensure(tiny_entry, "int8")
+    _description(folder / "model.json", lambda known: known.pop("rotation"))
+    assert store.open_model(folder).rotation.block == 0
+    _description(folder / "model.json", lambda known: known.update(rotation={"block": 7}))
+    with pytest.raises(ModelCorruptError, match="damaged"):
+        store.open_model(folder)
+
+
 def test_too_little_room_is_said_beforehand(tiny_entry: Entry, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(Path.home())
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
@@ -286,9 +314,7 @@ def test_processes_that_start_together_convert_once(tiny_entry: Entry, tiny_path
         "print('map', store.open_model(folder).array('lm_head.SCB').sum())"
     )
     workers = [
-        subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
     outputs = [worker.communicate("go\n", timeout=120)[0] for worker in workers]

@@ -12,7 +12,9 @@ import torch
 from safetensors.torch import save_file
 
 from assistant.errors import ModelCorruptError, TokenleapError, UnsupportedModelError
-from assistant.models import catalog, store
+from assistant.models import catalog, convert, store
+from assistant.models.gguf import GgufModel
+from assistant.models.parts import Parts
 from assistant.models.transformers_folder import FolderModel, read_config
 from tests.conftest import OwnHome
 from tests.models import tiny
@@ -33,29 +35,34 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def folder(
-    path: Path, source: store.StoredModel, dtype: torch.dtype = torch.float32, shards: int = 2, **change: Any
-) -> Path:
-    """A transformers folder of a converted model's weights."""
+def whole(source: convert.SourceModel, name: str) -> Any:
+    """A tensor of a source model."""
+    shape = source.shape(name)
+    assert shape is not None
+    return source.rows(name, 0, shape[0])
+
+
+def folder(path: Path, source: GgufModel, dtype: torch.dtype = torch.float32, shards: int = 2, **change: Any) -> Path:
+    """A transformers folder of another model's weights."""
     path.mkdir()
-    tensors = {name: torch.from_numpy(source.array(name).copy()).to(dtype) for name in source.names()}
+    tensors = {name: torch.from_numpy(whole(source, name).copy()).to(dtype) for name in source.names}
     names = sorted(tensors)
     for n in range(shards):
         save_file({name: tensors[name] for name in names[n::shards]}, path / f"model-{n}.safetensors")
     (path / "config.json").write_text(json.dumps(CONFIG | change))
-    (path / "tokenizer.json").write_text(source.tokenizer_path.read_text())
+    (path / "tokenizer.json").write_text(source.tokenizer())
     (path / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ x }}"}))
     return path
 
 
 @pytest.fixture
-def source(own_home: OwnHome, tmp_path: Path) -> store.StoredModel:
-    """A tiny model converted from a GGUF, in fp32."""
+def source(own_home: OwnHome, tmp_path: Path) -> GgufModel:
+    """A tiny GGUF."""
     tiny.write(tmp_path / "m.gguf")
-    return store.open_model(store.ensure(catalog.find(tmp_path / "m.gguf"), "fp32"))
+    return GgufModel(Parts([tmp_path / "m.gguf"]))
 
 
-def test_it_becomes_the_same_file_as_the_gguf(source: store.StoredModel, tmp_path: Path) -> None:
+def test_it_becomes_the_same_file_as_the_gguf(source: GgufModel, tmp_path: Path) -> None:
     entry = catalog.find(folder(tmp_path / "hf", source))
     assert entry.kind == "folder"
     for precision in ("fp32", "int8"):
@@ -66,22 +73,18 @@ def test_it_becomes_the_same_file_as_the_gguf(source: store.StoredModel, tmp_pat
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_formats_come_out_as_torch_widens_them(
-    source: store.StoredModel, tmp_path: Path, dtype: torch.dtype
-) -> None:
-    model = store.open_model(store.ensure(catalog.find(folder(tmp_path / "hf", source, dtype)), "fp32"))
+def test_half_formats_come_out_as_torch_widens_them(source: GgufModel, tmp_path: Path, dtype: torch.dtype) -> None:
+    model = FolderModel(folder(tmp_path / "hf", source, dtype))
     for name in (
         "lm_head.weight",
         "model.layers.1.mlp.down_proj.weight",
         "model.layers.0.self_attn.k_proj.bias",
     ):
-        expected = torch.from_numpy(source.array(name).copy()).to(dtype).float().numpy()
-        np.testing.assert_array_equal(model.array(name), expected)
+        expected = torch.from_numpy(whole(source, name).copy()).to(dtype).float().numpy()
+        np.testing.assert_array_equal(whole(model, name), expected)
 
 
-def test_newer_configurations_name_the_rotary_base_elsewhere(
-    source: store.StoredModel, tmp_path: Path
-) -> None:
+def test_newer_configurations_name_the_rotary_base_elsewhere(source: GgufModel, tmp_path: Path) -> None:
     change: dict[str, Any] = {
         "rope_theta": None,
         "rope_parameters": {"rope_type": "default", "rope_theta": 5e5},
@@ -101,7 +104,7 @@ def test_newer_configurations_name_the_rotary_base_elsewhere(
     ],
 )
 def test_what_the_engine_cannot_run_is_left_to_transformers(
-    source: store.StoredModel, tmp_path: Path, change: dict[str, Any]
+    source: GgufModel, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     path = folder(tmp_path / "hf", source, **change)
     with pytest.raises(UnsupportedModelError, match="cannot be run natively"):
@@ -113,7 +116,7 @@ def test_what_the_engine_cannot_run_is_left_to_transformers(
 
 
 @pytest.mark.parametrize("size", [0, 4, 9, 200, -1000])
-def test_a_truncated_file_is_named(source: store.StoredModel, tmp_path: Path, size: int) -> None:
+def test_a_truncated_file_is_named(source: GgufModel, tmp_path: Path, size: int) -> None:
     path = folder(tmp_path / "hf", source)
     file = path / "model-1.safetensors"
     data = file.read_bytes()
@@ -126,7 +129,7 @@ def test_a_truncated_file_is_named(source: store.StoredModel, tmp_path: Path, si
 
 @pytest.mark.parametrize("change", [{"hidden_size": "x"}, {"num_attention_heads": 0}, {"vocab_size": 7}])
 def test_a_configuration_that_does_not_fit_is_corrupt(
-    source: store.StoredModel, tmp_path: Path, change: dict[str, Any]
+    source: GgufModel, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     path = folder(tmp_path / "hf", source, **change)
     with pytest.raises(TokenleapError, match="fetch the model again"):

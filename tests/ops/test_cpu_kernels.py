@@ -47,7 +47,7 @@ def test_versions_that_run_here_are_named() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 5, 7, 8, 16, 33])
-@pytest.mark.parametrize(("n", "k"), [(1, 64), (13, 128), (96, 896), (40, 1216)])
+@pytest.mark.parametrize(("n", "k"), [(1, 128), (13, 256), (96, 896), (40, 4864)])
 def test_linear_equals_reference(kernels: cpu.Kernels, rows: int, n: int, k: int) -> None:
     x, (weight, scb) = random(rows, k), weights(n, k)
     bias, residual = random(n, seed=3), random(rows, n, seed=4)
@@ -57,7 +57,7 @@ def test_linear_equals_reference(kernels: cpu.Kernels, rows: int, n: int, k: int
     # a product that falls between two integers may round either way: 127 / largest is itself rounded
     assert (q.int() - expected_q.int()).abs().max() <= 1
     expected = reference.int8_linear(q, s, weight, scb, bias) + residual
-    scale = (q.float().abs() * s.repeat_interleave(reference.GROUP, 1)) @ weight.float().abs().T * (scb / 127)
+    scale = (q.float().abs() * reference.spread(s)) @ weight.float().abs().T * (scb / 127)
     got = kernels.int8_linear(q, s, offset, weight, scb, bias, residual)
     assert ((got - expected).abs() <= 3e-6 * scale + 1e-5).all()
 
@@ -86,15 +86,47 @@ def test_row_operators_equal_reference(kernels: cpu.Kernels) -> None:
         assert torch.equal(got, want)
     gate_up = random(5, 2 * 896, seed=11) * 4
     q, s, _ = kernels.silu_mul_quantize(gate_up)
-    step = s.repeat_interleave(reference.GROUP, 1)
+    step = reference.spread(s)
     assert ((q.float() * step - reference.silu_mul(gate_up)).abs() <= 0.51 * step + 1e-6).all()
+
+
+@pytest.mark.parametrize(("block", "k"), [(16, 128), (32, 128), (64, 640), (128, 896), (256, 4864)])
+def test_the_turned_product_equals_reference_in_every_version(block: int, k: int) -> None:
+    gate_up = random(5, 2 * k, seed=12) * 4
+    results = [cpu.load(folder(), version).silu_mul_quantize(gate_up, block) for version in VERSIONS]
+    for result in results:
+        assert all(torch.equal(got, want) for got, want in zip(result, results[0], strict=True))
+    q, s, _ = results[0]
+    step = reference.spread(s)
+    expected = reference.hadamard(reference.silu_mul(gate_up), block)
+    assert ((q.float() * step - expected).abs() <= 0.51 * step + 1e-5).all()
+    alone = cpu.load(folder()).silu_mul_quantize(gate_up[3:4], block)
+    assert torch.equal(alone[0][0], q[3]) and torch.equal(alone[1][0], s[3])
+
+
+@pytest.mark.parametrize("n", [5, 16, 75])
+def test_rescoring_equals_reference_touches_the_best_alone_and_rows_stand_alone(n: int) -> None:
+    x, (weight, scb), (fine, _) = random(4, 128, seed=1), weights(n, 128), weights(n, 128, seed=5)
+    scores = random(4, n, seed=2) * 10
+    expected = reference.rescore(scores.clone(), x, weight, fine, scb, 2.0)
+    chosen = scores >= scores.max(-1, keepdim=True).values - 2.0
+    assert torch.equal(expected[~chosen], scores[~chosen]) and (expected[chosen] != scores[chosen]).all()
+    results = []
+    for version in VERSIONS:
+        kernels = cpu.load(folder(), version)
+        results.append(kernels.rescore(scores.clone(), x, weight, fine, scb, 2.0))
+        alone = [kernels.rescore(scores[r : r + 1].clone(), x[r : r + 1], weight, fine, scb, 2.0) for r in range(4)]
+        assert torch.equal(torch.cat(alone), results[-1])
+        assert torch.equal(results[-1], results[0])
+    scale = (x.abs() @ weight.float().abs().T) * (scb / 127)
+    assert ((results[0] - expected).abs() <= 3e-6 * scale + 1e-5).all()
 
 
 @settings(max_examples=30)
 @given(
     rows=st.integers(1, 40),
     n=st.integers(1, 70),
-    k=st.integers(1, 12).map(lambda chunks: chunks * 64),
+    k=st.integers(1, 6).map(lambda blocks: blocks * reference.BLOCK),
     threads=st.integers(1, 3),
     seed=st.integers(0, 1000),
 )
@@ -116,10 +148,12 @@ def test_wrong_tensors_are_named() -> None:
     kernels = cpu.load(folder())
     weight, scb = weights(8, 128)
     q, s, offset = kernels.quantize_rows(random(2, 128))
-    with pytest.raises(ValueError, match="multiple of 64"):
+    with pytest.raises(ValueError, match="multiple of 128"):
         kernels.quantize_rows(random(2, 100))
     with pytest.raises(ValueError, match="weight"):
         kernels.int8_linear(q, s, offset, weight.float(), scb)
+    with pytest.raises(ValueError, match="block"):
+        kernels.silu_mul_quantize(random(2, 2 * 128), 48)
     with pytest.raises(ValueError, match="scb"):
         kernels.int8_linear(q, s, offset, weight, scb[:4])
     with pytest.raises(ValueError, match="weight"):

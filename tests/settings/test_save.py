@@ -133,3 +133,17 @@ def test_a_change_saved_in_between_by_somebody_else_survives(
     monkeypatch.setattr(os, "fsync", fsync)
     save.save({"seed": 2}, file)
     assert file.read_text() == "seed = 2\nmax_tokens = 9\n"
+
+
+def test_a_text_that_is_no_utf8_is_refused_and_nothing_written(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    with pytest.raises(SettingsError, match="give a text in UTF-8"):
+        save.save({"model": "\udcff"}, file)
+    assert not file.exists()
+
+
+def test_a_text_from_a_terminal_without_utf8_is_stored_as_what_was_typed(tmp_path: Path) -> None:
+    """Such a system hands over the bytes of an ü one by one, as characters that only it understands."""
+    file = tmp_path / "settings.toml"
+    save.save({"model": "/m/\udcc3\udcbc"}, file)
+    assert read_back(file).settings.model == "/m/ü"

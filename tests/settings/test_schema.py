@@ -101,3 +101,9 @@ def test_the_json_schema_names_what_an_editor_may_set() -> None:
     for name, entry in schema["properties"].items():
         assert entry["default"] == SPECS[name].default
         assert entry.get("enum", list(SPECS[name].choices)) == list(SPECS[name].choices)
+
+
+def test_a_range_is_told_to_its_last_digit() -> None:
+    assert SPECS["seed"].allowed == "a whole number from 0 to 9223372036854775807"
+    assert SPECS["prefix_cache_mb"].allowed == "a whole number from 0 to 1048576"
+    assert SPECS["top_p"].allowed == "a number from 0.01 to 1"
