@@ -28,7 +28,7 @@ class Layer(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("qkv_scb", "out_scb", "gate_up_scb", "down_scb", "qkv_bias")),
         *((name, ctypes.c_void_p) for name in ("norm_in", "norm_post")),
         ("epsilon", ctypes.c_float),
-        *((name, ctypes.c_int32) for name in ("heads", "kv_heads", "dim", "hidden", "inner", "block")),
+        *((name, ctypes.c_int32) for name in ("heads", "kv_heads", "dim", "width", "hidden", "inner", "block")),
     )
 
 
@@ -68,8 +68,8 @@ class Kernels:
             "tl_silu_mul_quantize": (pointer, pointer, pointer, pointer, long, long, long),
             "tl_int8_linear": (*[pointer] * 8, long, long, long),
             "tl_rescore": (*[pointer] * 4, number, pointer, long, long, long),
-            "tl_rope_append": (*[pointer] * 6, *[long] * 6),
-            "tl_decode_attention": (*[pointer] * 6, *[long] * 6),
+            "tl_rope_append": (*[pointer] * 6, *[long] * 7),
+            "tl_decode_attention": (*[pointer] * 6, *[long] * 7),
             "tl_decoder_layer": (*[pointer] * 9, long, long, long),
             "tl_set_threads": (ctypes.c_int,),
         }

@@ -36,6 +36,12 @@ class TorchLayers:
         scb = matrix(self._stored, [f"{name}.SCB" for name in names])
         return reference.int8_linear(*reference.quantize_rows(x), weight, scb, offset)
 
+    def _add_fine(self, qkv: Tensor, x: Tensor, names: list[str]) -> None:
+        """Adds the second plane of the key and value weights' codes to the last columns of qkv."""
+        weight = matrix(self._stored, [f"{name}.fine" for name in names])
+        scb = matrix(self._stored, [f"{name}.SCB" for name in names]) / reference.FINE
+        qkv[:, -weight.shape[0] :] += reference.int8_linear(*reference.quantize_rows(x), weight, scb)
+
     def _normed(self, x: Tensor, name: str) -> Tensor:
         weight = matrix(self._stored, [name])
         if not self._int8:
@@ -64,6 +70,8 @@ class TorchLayers:
         config, at, count = self._config, f"model.layers.{layer}.", x.shape[0]
         normed = self._normed(x, f"{at}input_layernorm.weight")
         qkv = self._linear(normed, [at + name for name in QKV], config.attention_bias)
+        if self._int8:
+            self._add_fine(qkv, normed, [f"{at}{name}" for name in QKV[1:]])
         sizes = [config.heads, config.kv_heads, config.kv_heads]
         q, k, v = torch.split(qkv.view(count, -1, config.head_dim), sizes, dim=1)
         positions = rows.positions.long()

@@ -1,8 +1,8 @@
 """Writes a weights file from a source model, in one pass and with little memory.
 
-`write_weights` prepares blocks of rows (rotation.py), turns them into their final bytes on two threads and writes them
-in the order of the file, hashing as it goes. `quantise_rows` is bitsandbytes 0.50's int8: weight to fp16, SCB = absmax of
-the row, CB = round(w * (127 / SCB)).
+`write_weights` prepares blocks of rows (rotation.py), turns them into their final bytes on two threads and writes
+them in the order of the file, hashing as it goes. `quantise_rows` is bitsandbytes 0.50's int8: weight to fp16,
+SCB = absmax of the row, CB = round(w * (127 / SCB)).
 """
 
 from __future__ import annotations

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from assistant.types import ModelConfig
 
 FORMAT = "tokenleap-1"
-PREPARATION = 2  # what conversion does to the weights before it stores them; models of another are made anew
+PREPARATION = 3  # what conversion does to the weights before it stores them; models of another are made anew
 PRECISIONS = ("int8", "fp32")
 ALIGNMENT = 64
 LARGEST_LAYERS = 1000
-FINE = 224  # steps of a code of `lm_head.fine` in one step of a code of `lm_head.weight`
+FINE = 224  # steps of a code of `X.fine` in one step of a code of `X.weight`
 
 SIZES = {"I8": 1, "U8": 1, "F16": 2, "F32": 4}
 
@@ -46,9 +46,14 @@ class Slot:
 Group = list[tuple[str, str, tuple[int, ...], str]]
 
 
-def _linear(names: Sequence[str], shapes: Sequence[tuple[int, int]], int8: bool) -> Iterator[Group]:
+def _linear(
+    names: Sequence[str], shapes: Sequence[tuple[int, int]], int8: bool, fine: Sequence[str] = ()
+) -> Iterator[Group]:
     kind = "I8" if int8 else "F32"
-    yield [(f"{n}.weight", kind, s, f"{n}.weight") for n, s in zip(names, shapes, strict=True)]
+    weights = [(f"{n}.weight", kind, s, f"{n}.weight") for n, s in zip(names, shapes, strict=True)]
+    if int8:
+        weights += [(f"{n}.fine", "I8", s, f"{n}.weight") for n, s in zip(names, shapes, strict=True) if n in fine]
+    yield weights
     if int8:
         yield [(f"{n}.SCB", "F32", (s[0],), f"{n}.weight") for n, s in zip(names, shapes, strict=True)]
 
@@ -69,7 +74,8 @@ def groups(config: ModelConfig, precision: str) -> Iterator[Group]:
         at = f"model.layers.{layer}"
         qkv = [f"{at}.self_attn.{n}_proj" for n in "qkv"]
         yield vector(f"{at}.input_layernorm.weight", hidden)
-        yield from _linear(qkv, [(query, hidden), (key, hidden), (key, hidden)], int8)
+        # keys and values are read by every later token: a second plane of codes holds what the first rounds off
+        yield from _linear(qkv, [(query, hidden), (key, hidden), (key, hidden)], int8, fine=qkv[1:])
         if config.attention_bias:
             yield [
                 (f"{n}.bias", "F32", (length,), f"{n}.bias") for n, length in zip(qkv, (query, key, key), strict=True)

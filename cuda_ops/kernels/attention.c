@@ -13,7 +13,7 @@ typedef struct {
   float *qkv, *keys, *values, *out;
   const float *cosine, *sine;
   const int32_t *positions, *paths;
-  long base, rows, heads, kv_heads, dim, capacity;
+  long base, rows, heads, kv_heads, dim, width, capacity;
 } attention_job;
 
 static void rotate(float *x, const float *cosine, const float *sine, long dim) {
@@ -27,10 +27,12 @@ static void rotate(float *x, const float *cosine, const float *sine, long dim) {
 
 static void rope_rows(const void *job, long begin, long end) {
   const attention_job *j = job;
-  const long dim = j->dim, width = (j->heads + 2 * j->kv_heads) * dim;
+  const long dim = j->dim, width = j->width, own = j->kv_heads * dim;
   for (long r = begin; r < end; r++) {
     const float *cosine = j->cosine + j->positions[r] * (dim / 2), *sine = j->sine + j->positions[r] * (dim / 2);
-    float *row = j->qkv + r * width;
+    float *row = j->qkv + r * width, *kv = row + j->heads * dim;
+    if (width > (j->heads + 2 * j->kv_heads) * dim)
+      for (long i = 0; i < 2 * own; i++) kv[i] += kv[2 * own + i];
     for (long h = 0; h < j->heads + j->kv_heads; h++) rotate(row + h * dim, cosine, sine, dim);
     for (long h = 0; h < j->kv_heads; h++) {
       const float *key = row + (j->heads + h) * dim, *value = key + j->kv_heads * dim;
@@ -42,10 +44,10 @@ static void rope_rows(const void *job, long begin, long end) {
 }
 
 void tl_rope_append(float *qkv, const float *cosine, const float *sine, const int32_t *positions, float *keys,
-                    float *values, long base, long rows, long heads, long kv_heads, long dim, long capacity) {
+                    float *values, long base, long rows, long heads, long kv_heads, long dim, long width, long capacity) {
   const attention_job job = {.qkv = qkv, .keys = keys, .values = values, .cosine = cosine, .sine = sine,
                              .positions = positions, .base = base, .rows = rows, .heads = heads,
-                             .kv_heads = kv_heads, .dim = dim, .capacity = capacity};
+                             .kv_heads = kv_heads, .dim = dim, .width = width, .capacity = capacity};
   /* LANES rows a chunk: two threads never write into one cache line of a key block for long */
   pool_run(rope_rows, &job, rows, rows < LANES ? rows : LANES);
 }
@@ -117,7 +119,7 @@ INLINE void weigh_values(const attention_job *j, const float *values, const floa
 /* H heads of one row that share a key and value head */
 INLINE void heads_of_row(const attention_job *j, long row, long kv, long first, float *scores, const int H) {
   const long dim = j->dim, length = j->positions[row] + 1, stride = (length + LANES - 1) / LANES * LANES;
-  const float *q = j->qkv + row * (j->heads + 2 * j->kv_heads) * dim + first * dim;
+  const float *q = j->qkv + row * j->width + first * dim;
   const float *keys = j->keys + kv * j->capacity * dim, *values = j->values + kv * j->capacity * dim;
   const int32_t *path = j->paths ? j->paths + row * j->rows : 0;
   float inverse[8];
@@ -159,9 +161,9 @@ static void attend(const void *job, long begin, long end) {
 
 void tl_decode_attention(const float *qkv, const float *keys, const float *values, const int32_t *positions,
                          const int32_t *paths, float *out, long base, long rows, long heads, long kv_heads, long dim,
-                         long capacity) {
+                         long width, long capacity) {
   const attention_job job = {.qkv = (float *)qkv, .keys = (float *)keys, .values = (float *)values, .out = out,
                              .positions = positions, .paths = paths, .base = base, .rows = rows, .heads = heads,
-                             .kv_heads = kv_heads, .dim = dim, .capacity = capacity};
+                             .kv_heads = kv_heads, .dim = dim, .width = width, .capacity = capacity};
   pool_run(attend, &job, rows * kv_heads, 1);
 }

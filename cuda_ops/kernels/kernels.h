@@ -28,20 +28,21 @@ void tl_int8_linear(const int8_t *q, const float *s, const float *offset, const 
 void tl_rescore(const float *x, const int8_t *w, const int8_t *fine, const float *scb, float margin, float *y,
                 long rows, long n, long k);
 
-/* Rotates q and k of qkv [rows, (heads + 2 kv_heads) * dim] and appends k and v at slots base.. of the cache. */
+/* Rotates q and k of qkv [rows, width] and appends k and v at slots base.. of the cache. A row is q, k, v and, where width
+ * is more than (heads + 2 kv_heads) * dim, what is to be added to k and v first. */
 void tl_rope_append(float *qkv, const float *cosine, const float *sine, const int32_t *positions, float *keys,
-                    float *values, long base, long rows, long heads, long kv_heads, long dim, long capacity);
+                    float *values, long base, long rows, long heads, long kv_heads, long dim, long width, long capacity);
 
 /* paths: NULL for a chain, else [rows, rows]: row r sees slots base + paths[r][0 .. positions[r] - base] */
 void tl_decode_attention(const float *qkv, const float *keys, const float *values, const int32_t *positions,
                          const int32_t *paths, float *out, long base, long rows, long heads, long kv_heads, long dim,
-                         long capacity);
+                         long width, long capacity);
 
 typedef struct {
   const int8_t *qkv_w, *out_w, *gate_up_w, *down_w;
   const float *qkv_scb, *out_scb, *gate_up_scb, *down_scb, *qkv_bias, *norm_in, *norm_post;
   float epsilon;
-  int32_t heads, kv_heads, dim, hidden, inner, block; /* block: as in tl_silu_mul_quantize */
+  int32_t heads, kv_heads, dim, width, hidden, inner, block; /* width: outputs of qkv_w; block: as in tl_silu_mul_quantize */
 } tl_layer;
 
 /* Scratch memory for at most the given rows: q, s, offset as for the widest input, wide floats for qkv or gate and up. */

@@ -9,9 +9,10 @@ void tl_decoder_layer(const tl_layer *layer, const tl_scratch *t, float *x, cons
   const long hidden = layer->hidden, heads = layer->heads, kv = layer->kv_heads, dim = layer->dim;
   tl_rms_norm_quantize(x, layer->norm_in, layer->epsilon, t->q, t->s, t->offset, rows, hidden);
   tl_int8_linear(t->q, t->s, t->offset, layer->qkv_w, layer->qkv_scb, layer->qkv_bias, 0, t->wide, rows,
-                 (heads + 2 * kv) * dim, hidden);
-  tl_rope_append(t->wide, cosine, sine, positions, keys, values, base, rows, heads, kv, dim, capacity);
-  tl_decode_attention(t->wide, keys, values, positions, paths, t->attended, base, rows, heads, kv, dim, capacity);
+                 layer->width, hidden);
+  tl_rope_append(t->wide, cosine, sine, positions, keys, values, base, rows, heads, kv, dim, layer->width, capacity);
+  tl_decode_attention(t->wide, keys, values, positions, paths, t->attended, base, rows, heads, kv, dim, layer->width,
+                      capacity);
   tl_quantize_rows(t->attended, t->q, t->s, t->offset, rows, heads * dim);
   tl_int8_linear(t->q, t->s, t->offset, layer->out_w, layer->out_scb, 0, x, x, rows, hidden, heads * dim);
   tl_rms_norm_quantize(x, layer->norm_post, layer->epsilon, t->q, t->s, t->offset, rows, hidden);

@@ -94,7 +94,7 @@ def test_a_tree_row_equals_its_own_chain(model: Qwen2, data: st.DataObject) -> N
     count = data.draw(st.integers(2, 16), "rows")
     parents = [-1] + [data.draw(st.integers(-1, row - 1), "parent") for row in range(1, count)]
     tokens = some_ids(count, 5)
-    cache = model.new_cache(before + count)
+    cache = model.new_cache(before + count + 3)
     model.forward(IDS[:before], cache)
     final = model.forward(tokens, cache, parents)["final"]
     row = data.draw(st.integers(0, count - 1), "row")
