@@ -37,7 +37,7 @@ _STORE_BYTES = 256 << 20
 _QUIET = Hooks(cancelled=lambda: False, first=lambda: None, text=lambda text: None)
 
 _VARIANTS: dict[str, dict[str, Any]] = {
-    "psm": {"order": "psm"},
+    "psm": {"order": "psm", "near": 0},
     "spm": {"order": "spm"},
     "joint": {"order": "joint"},
     "repository": {"header": "repository"},

@@ -265,7 +265,7 @@ class GgufModel:
         return self._unpack(info, info.offset + start * info.row_bytes, stop - start)
 
     def tokenizer(self) -> str:
-        """The tokenizer as JSON. UnsupportedModelError for a kind that is not known, ModelCorruptError for a bad one."""
+        """The tokenizer as JSON. UnsupportedModelError for a kind that is not known, ModelCorruptError for a bad."""
         try:
             text = tokenizer_json.build(self.fields, self._parts.name)
         except (ValueError, TypeError, AttributeError, IndexError) as error:

@@ -50,7 +50,7 @@ def _linear(
     names: Sequence[str], shapes: Sequence[tuple[int, int]], int8: bool, fine: Sequence[str] = ()
 ) -> Iterator[Group]:
     kind = "I8" if int8 else "F32"
-    weights = [(f"{n}.weight", kind, s, f"{n}.weight") for n, s in zip(names, shapes, strict=True)]
+    weights: Group = [(f"{n}.weight", kind, s, f"{n}.weight") for n, s in zip(names, shapes, strict=True)]
     if int8:
         weights += [(f"{n}.fine", "I8", s, f"{n}.weight") for n, s in zip(names, shapes, strict=True) if n in fine]
     yield weights

@@ -29,9 +29,7 @@ _PROSE = re.compile(
     r"|This (?:code|function|is|will|should)|In this|I (?:am|have|will|would|can|think)"
     r"|It (?:looks|seems|is)|Based on|Let's|As an|Explanation|Note:|Please)(?!\w)"
 )
-_BEGINS = re.compile(
-    r"(?:def|class|import|from|package|using|#include|function|public class|fn|func|async def)\b"
-)
+_BEGINS = re.compile(r"(?:def|class|import|from|package|using|#include|function|public class|fn|func|async def)\b")
 
 
 @dataclass(frozen=True)

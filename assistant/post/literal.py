@@ -19,9 +19,7 @@ _SINGLE, _SINGLE_OPEN = r"'(?:\\.|[^'\\\n])*'", r"'(?:\\[^\n]|[^'\\\n])*\Z"
 _BACK, _BACK_OPEN = r"`(?:\\.|[^`\\])*`", r"`(?:\\.|[^`\\])*\Z"
 
 
-def _reader(
-    comment: str, block: str, block_open: str, strings: list[str], opens: list[str]
-) -> re.Pattern[str]:
+def _reader(comment: str, block: str, block_open: str, strings: list[str], opens: list[str]) -> re.Pattern[str]:
     """Closed forms first; the groups "comment" and "string" are what is still open at the end."""
     closed = [form for form in (block, *strings) if form]
     still = [form for form in (block_open,) if form]

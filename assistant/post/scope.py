@@ -1,8 +1,8 @@
 """Ends a block where a line leaves it by its indentation, and keeps the closing line that the file lacks.
 
-The block is the one that the cursor's line or the line above opens; else that of the answer's first line, or
-of the line below where that stands further out. On the outermost level and in bodies of definitions (classes
-and their like) a blank line before a line of the same level ends it too.
+The block is the one that the cursor's line or the line above opens, else that of the answer's first line. Where the
+line below goes on in the same function further out, the block reaches to that line's level; a function's neighbour is
+not its body. On the outermost level and in bodies of classes a blank line before a line of the same level ends it too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from assistant.post.rules import Line, Rule
 
 # The clauses that go on with a statement of Python's, at the level of its first line.
 _STATEMENT = re.compile(r"(?:async\s+)?(?:if|elif|for|while|try|except)\b")
+_DEFINITION = re.compile(r"(?:async\s+def|def|class)\b")
 _CLAUSES = ("else", "elif", "except", "finally")
 _CLAUSE = re.compile(rf"(?:{'|'.join(_CLAUSES)})\b")
 _LABEL = re.compile(r"(?:case|default)\b|(?:public|private|protected)\s*:")
@@ -37,10 +38,8 @@ class Scope(Rule):
         self._base = 0 if self._header is None else self._header + 1
         if self._header is None and context.on_blank:
             self._base = context.column
-        import os
-        self._mode = os.environ.get("SCOPE", "0")
-        if self._header is not None and self._mode != "0":
-            self._base = _widened(self._base, self._header + 1, context, self._mode)
+        elif self._header is not None and context.language == "python":
+            self._base = _shared_level(self._base, context)
         self._definitions = False
         self._blank = False  # the line before is blank
         self._open: str | None = None  # the quote of a text of many lines that is open
@@ -109,10 +108,7 @@ class Scope(Rule):
             self._level = indent(line.full)
             if self._header is None:
                 self._base = max(self._base, self._level) if self.context.on_blank else self._level
-                if self._mode == "0":
-                    self._base = _shared_level(self._base, self.context)
-                else:
-                    self._base = _widened(self._base, self._level, self.context, self._mode)
+                self._base = _shared_level(self._base, self.context)
             self._definitions = self._level == 0 or _in_definitions(self._level, self.context)
         quotes = _QUOTES.get(self.context.language or "")
         if quotes is not None:
@@ -134,35 +130,25 @@ def _opening(context: AnswerContext) -> str | None:
 
 
 def _shared_level(level: int, context: AnswerContext) -> int:
-    """The level of the line below where that line goes on with the same body, further out than `level`."""
+    """The level of the line below where that line goes on with the same definition, further out than `level`."""
     if not context.below or closer(context.below[0], context.language) is not None:
         return level
     below = indent(context.below[0])
-    limit = _definition(level, context)
-    if limit is not None and below <= limit:
-        return level
-    return below if 0 < below < level else level
+    return below if _definition(level, context) < below < level else level
 
 
-def _definition(level: int, context: AnswerContext) -> int | None:
-    """Indentation of the header of the definition around a line of `level`; None outside of any."""
+def _definition(level: int, context: AnswerContext) -> int:
+    """Indentation of the function or class around a line of `level`, in Python; 0 outside of any.
+
+    What stands below at that indentation is its neighbour, not its body.
+    """
     lines = context.before if context.on_blank else (context.line_prefix, *context.before)
-    for line in lines:
+    for line in lines if context.language == "python" else ():
         if indent(line) < level:
             level = indent(line)
-            if re.match(r"(?:async\s+def|def|class)\b", line.strip()):
+            if _DEFINITION.match(line.strip()):
                 return level
-    return None
-
-
-def _widened(base: int, level: int, context: AnswerContext, mode: str) -> int:
-    limit = _definition(level, context)
-    if limit is None:
-        return base
-    inside = bool(context.below) and indent(context.below[0]) > limit and closer(context.below[0], context.language) is None
-    if inside:
-        return min(base, indent(context.below[0])) if mode == "1" else min(base, limit + 1)
-    return min(base, limit + 1) if mode == "2" else base
+    return 0
 
 
 def _in_definitions(level: int, context: AnswerContext) -> bool:

@@ -1,6 +1,7 @@
 """How much of the file goes into a prompt, and where it is cut.
 
-Budgets are tokens. Cutting tokenises at most eight characters a token of budget, whatever the file's size.
+Budgets are tokens, chosen once a loaded engine by its measured prefill speed. Cutting tokenises at most eight
+characters a token of budget, whatever the file's size.
 The prefix starts on a coarse grid counted from the start of the file, so the front of the prompt stays
 equal from one keystroke to the next and its keys and values can be kept; the suffix depends on the text
 behind the cursor alone.
@@ -32,20 +33,42 @@ class PromptBudget:
 
 
 DEFAULT_BUDGET = PromptBudget(prefix_tokens=1536, suffix_tokens=256)
+FRESH_MILLISECONDS = 4000.0  # for a prompt of which nothing is kept; 450 to 575 tokens a second give the default
+LEAST_MEASURED = 128  # a prefill of fewer tokens says little about speed
+_MEASUREMENTS = 2
 
 
 def choose(prefill_tokens_per_second: float, milliseconds: float) -> PromptBudget:
     """The budget whose prefill from nothing takes about `milliseconds`; prefix 256 to 6144 tokens, suffix
     64 to 512.
 
-    The suffix comes after the prefix in the prompt and is computed anew with most keystrokes, so it gets a
-    sixth. Sizes move in steps of a half, so that a noisy measurement does not move the cut.
+    A sixth is the suffix's. Sizes move in steps of a half, so that a noisy measurement does not move the cut.
     """
     tokens = prefill_tokens_per_second * milliseconds / 1000
     if not math.isfinite(tokens) or tokens <= 0:
         return DEFAULT_BUDGET
     suffix = _step(tokens / 6, 64, 512)
     return PromptBudget(prefix_tokens=_step(tokens - suffix, 256, 6144), suffix_tokens=suffix)
+
+
+class MeasuredBudget:
+    """One loaded engine's budget: DEFAULT_BUDGET at first, then one choice by its measured speed, which stays.
+
+    The faster of the first two prefills of LEAST_MEASURED tokens or more counts: the very first one reads the
+    weights from the disk too. A budget that moved would move the prompt's front, and with it all that is kept.
+    """
+
+    def __init__(self) -> None:
+        self.current = DEFAULT_BUDGET
+        self._speeds: list[float] = []
+
+    def observe(self, tokens: int, milliseconds: float) -> None:
+        """A prefill computed `tokens` in `milliseconds`; what a cache had already is not among them."""
+        if tokens < LEAST_MEASURED or milliseconds <= 0 or len(self._speeds) == _MEASUREMENTS:
+            return
+        self._speeds.append(1000 * tokens / milliseconds)
+        if len(self._speeds) == _MEASUREMENTS:
+            self.current = choose(max(self._speeds), FRESH_MILLISECONDS)
 
 
 def _step(value: float, least: int, most: int) -> int:

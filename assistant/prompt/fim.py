@@ -2,8 +2,8 @@
 follows.
 
 Texts come with line ends as newline characters. The prefix is cut at its front, the suffix at its end, to a
-token budget. `Layout` names every variant; heads are trained in DEFAULT_LAYOUT, so a change of it is a
-change of format.
+token budget. `Layout` names every variant; DEFAULT_LAYOUT is frozen, since heads are trained in it: a change of
+it is a change of format. docs/prompt-layout.md says why it is what it is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
-from assistant.prompt.budget import DEFAULT_BUDGET, PromptBudget, cut_prefix, cut_suffix, near_start
+from assistant.prompt.budget import DEFAULT_BUDGET, Part, PromptBudget, cut_prefix, cut_suffix, near_start
 from assistant.prompt.healing import taken_back
 from assistant.prompt.tokenizer import Tokenizer
 
@@ -21,16 +21,18 @@ from assistant.prompt.tokenizer import Tokenizer
 class Layout:
     """One form of prompt.
 
-    order: "psm" = prefix, suffix, middle; "spm" = suffix, prefix, middle. near: with "psm" the last `near`
-    to twice as many characters of the prefix stand behind the middle token, whole lines up to the cursor, as
-    if the hole had begun there: the answer goes on from its own text. header: "repository" puts the
-    repository's and the file's name in front. blank_suffix: whether a suffix of white space alone counts
-    (it says that the file ends here, which invites the model to end too). without_suffix: what to do when
-    there is none. heal_spaces: whether blanks before the cursor are taken back as word pieces are.
+    order: "psm" = prefix, suffix, middle; "spm" = suffix, prefix, middle; "joint" = suffix first, then the
+    middle token and behind it the prefix. near: with "psm" the lines of the prefix from `near` to twice as many
+    characters before the cursor's on stand behind the middle token, as if the hole had begun above them, so
+    that the answer goes on from its own text; 0 is the plain form, and a file shorter than that has "joint".
+    header: "repository" puts the repository's and the file's name in front. blank_suffix: whether a suffix of
+    white space alone counts (it says that the file ends here, which invites the model to end too).
+    without_suffix: what to do when there is none. heal_spaces: whether blanks before the cursor are taken back
+    as word pieces are.
     """
 
     order: Literal["psm", "spm", "joint"] = "psm"
-    near: int = 0
+    near: int = 400
     header: Literal["none", "repository"] = "none"
     blank_suffix: bool = False
     without_suffix: Literal["left-to-right", "fim"] = "left-to-right"
@@ -87,16 +89,22 @@ def build(
     after = cut_suffix(tokenizer, suffix, budget.suffix_tokens)
     behind = after.encoded.ids
     if layout.order == "psm":
-        far = len(ids)
-        if layout.near:
-            offset = near_start(prefix, layout.near) - before.start
-            far = min(far, bisect_left(before.encoded.ends, offset) + 1) if offset > 0 else 0
+        far = _far(before, prefix, len(ids), layout.near)
         body = [fim.prefix, *ids[:far], fim.suffix, *behind, fim.middle, *ids[far:]]
     elif layout.order == "spm":
         body = [fim.suffix, *behind, fim.prefix, *ids, fim.middle]
     else:
         body = [fim.prefix, fim.suffix, *behind, fim.middle, *ids]
     return Prompt(head + body, healed, "fim", before.start, after.end)
+
+
+def _far(before: Part, prefix: str, count: int, near: int) -> int:
+    """How many of the prefix's first `count` tokens stand in front of the suffix."""
+    if not near:
+        return count
+    offset = near_start(prefix, near) - before.start
+    # A token across the border goes to the front, as the border itself does not move.
+    return min(count, bisect_left(before.encoded.ends, offset) + 1) if offset > 0 else 0
 
 
 def _header(tokenizer: Tokenizer, layout: Layout, path: str | None, repository: str | None) -> list[int]:

@@ -108,9 +108,7 @@ class Tokenizer:
         self.fim = _fim_ids(self.special)
         fim_ids = set() if self.fim is None else {i for i in vars(self.fim).values() if i is not None}
         self.end_ids = frozenset({token["id"] for token in added if token.get("special")} | fim_ids)
-        self.size = max(
-            self._library.get_vocab_size(with_added_tokens=True), 1 + max(self._special_ids, default=-1)
-        )
+        self.size = max(self._library.get_vocab_size(with_added_tokens=True), 1 + max(self._special_ids, default=-1))
         self._pieces: dict[int, bytes] = {}
 
     def encode(self, text: str) -> list[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from assistant import system_errors
 from assistant.engine import device
 from assistant.errors import ModelCorruptError
 from assistant.models import catalog, store
@@ -32,7 +33,8 @@ def load(wanted: Wanted, progress: ProgressHook) -> Completer:
     try:
         tokenizer = Tokenizer(stored.tokenizer_path)
     except ModelCorruptError as error:
-        raise ModelCorruptError(f"{stored.tokenizer_path} is damaged: {stored.advice}") from error
+        refused = system_errors.understood(error.__cause__) if isinstance(error.__cause__, OSError) else None
+        raise refused or ModelCorruptError(f"{stored.tokenizer_path} is damaged: {stored.advice}") from error
     loaded = LoadedEngine(
         backbone,
         tokenizer,

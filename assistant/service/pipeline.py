@@ -20,7 +20,7 @@ from assistant.post import clean, multiline
 from assistant.post.context import AnswerContext
 from assistant.post.stop import StopRule
 from assistant.prompt import fim
-from assistant.prompt.budget import DEFAULT_BUDGET, PromptBudget
+from assistant.prompt.budget import MeasuredBudget, PromptBudget
 from assistant.prompt.healing import Healing
 from assistant.prompt.tokenizer import StreamDecoder, Tokenizer
 from assistant.service.engine_api import Hooks
@@ -54,6 +54,7 @@ class Completer:
         self.load_ms = loaded.load_ms
         self._engine = loaded
         self._store = PrefixStore(loaded.backbone, store_bytes)
+        self._measured = MeasuredBudget()
 
     def complete(self, request: CompletionRequest, hooks: Hooks) -> CompletionResult:
         """The answer to `request`; a warm one only reads the prompt in. UsageError, UnsupportedError."""
@@ -93,6 +94,9 @@ class Completer:
                 on_tokens=watch.committed,
             )
             stats.add(generation.stats)
+            if generation.finish != "cancelled":
+                computed = generation.stats.prompt_tokens - generation.stats.reused_tokens
+                self._measured.observe(computed, generation.stats.prefill_ms)
             if not answers:
                 stats.first_token_ms = generation.stats.first_token_ms
             answers.append(clean.answer(watch.read(generation.ids), context, generation.finish))
@@ -112,9 +116,9 @@ class Completer:
         self._store.clear()
 
     def _budget(self, request: CompletionRequest) -> PromptBudget:
-        """What was asked for, else the default; less where the model's context is too short for it."""
-        prefix = request.prefix_tokens or DEFAULT_BUDGET.prefix_tokens
-        suffix = request.suffix_tokens or DEFAULT_BUDGET.suffix_tokens
+        """What was asked for, else what suits this engine's speed; less where the model's context is too short."""
+        prefix = request.prefix_tokens or self._measured.current.prefix_tokens
+        suffix = request.suffix_tokens or self._measured.current.suffix_tokens
         context = self._engine.backbone.config.context_length
         room = max(2, context - _MARKS - min(request.max_tokens, context // 2))
         suffix = min(suffix, max(1, room // 4)) if prefix + suffix > room else suffix

@@ -42,7 +42,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
 
 def spelling(tokenizer: Tokenizer, text: str) -> Any:
     backbone = SpellingBackbone(tokenizer, text)
-    backbone.healed = b"    "
+    backbone.before = PREFIX
     return backbone
 
 

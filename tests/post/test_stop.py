@@ -100,9 +100,7 @@ def test_cleaning_what_was_stopped_equals_cleaning_all(context: AnswerContext, r
 
 
 @given(context=contexts(), raw=ANSWERS, cuts=st.lists(st.integers(0, 200), max_size=5))
-def test_the_rule_depends_on_the_text_alone_and_stays_true(
-    context: AnswerContext, raw: str, cuts: list[int]
-) -> None:
+def test_the_rule_depends_on_the_text_alone_and_stays_true(context: AnswerContext, raw: str, cuts: list[int]) -> None:
     told = StopRule(context)
     for cut in [*cuts, *sorted(cuts)]:
         assert told(raw[:cut]) == StopRule(context)(raw[:cut])
@@ -166,9 +164,7 @@ def test_blank_space_without_end_stops() -> None:
 
 def test_a_long_answer_costs_its_new_characters_alone() -> None:
     stop = StopRule(at("def f():\n    ▮\n"))
-    text = "".join(
-        f"value_{n} = compute({n}) + {n * n}; name_{'abcdefg'[n % 7] * (n % 5 + 1)}\n    " for n in range(3)
-    )
+    text = "".join(f"value_{n} = compute({n}) + {n * n}; name_{'abcdefg'[n % 7] * (n % 5 + 1)}\n    " for n in range(3))
     assert not stop(text)
     read = stop._scan._read
     assert read == len(text)

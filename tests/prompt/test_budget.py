@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assistant.prompt import budget
-from assistant.prompt.budget import PromptBudget, cut_prefix, cut_suffix
+from assistant.prompt.budget import DEFAULT_BUDGET, MeasuredBudget, PromptBudget, cut_prefix, cut_suffix, near_start
 from assistant.prompt.tokenizer import Encoded, Tokenizer
 
 LINES = "".join(f"def function_{n}(value):\n    return value + {n}\n\n" for n in range(400))
@@ -48,9 +48,7 @@ def test_the_suffix_is_the_start_of_the_text_and_fits(tokenizer: Tokenizer, text
 
 
 @given(end=st.integers(2000, len(LINES)), tokens=st.integers(60, 300))
-def test_code_is_cut_at_lines_and_most_of_the_budget_is_used(
-    tokenizer: Tokenizer, end: int, tokens: int
-) -> None:
+def test_code_is_cut_at_lines_and_most_of_the_budget_is_used(tokenizer: Tokenizer, end: int, tokens: int) -> None:
     before = cut_prefix(tokenizer, LINES[:end], tokens)
     assert before.start == 0 or LINES[before.start - 1] == "\n"
     assert len(before.encoded.ids) >= tokens * 0.4
@@ -101,6 +99,57 @@ def test_a_budget_is_within_the_time_it_was_chosen_for() -> None:
 @pytest.mark.parametrize("speed", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_speed_that_was_not_measured_gives_the_default(speed: float) -> None:
     assert budget.choose(speed, 1000) == budget.DEFAULT_BUDGET
+
+
+@given(
+    prefills=st.lists(st.tuples(st.integers(0, 4000), st.floats(0, 1e5)), max_size=12),
+    later=st.lists(st.tuples(st.integers(0, 4000), st.floats(0, 1e5)), max_size=12),
+)
+def test_an_engine_has_the_default_until_it_is_measured_and_then_one_budget(
+    prefills: list[tuple[int, float]], later: list[tuple[int, float]]
+) -> None:
+    measured = MeasuredBudget()
+    telling = [(tokens, ms) for tokens, ms in prefills if tokens >= 128 and ms > 0]
+    for tokens, milliseconds in prefills:
+        measured.observe(tokens, milliseconds)
+    if len(telling) < 2:
+        assert measured.current == DEFAULT_BUDGET
+        return
+    fastest = max(1000 * tokens / ms for tokens, ms in telling[:2])
+    assert measured.current == budget.choose(fastest, budget.FRESH_MILLISECONDS)
+    chosen = measured.current
+    for tokens, milliseconds in later:
+        measured.observe(tokens, milliseconds)
+    assert measured.current == chosen
+
+
+def test_a_slow_first_prefill_from_the_disk_does_not_count() -> None:
+    measured = MeasuredBudget()
+    measured.observe(200, 9000)
+    measured.observe(40, 1)
+    assert measured.current == DEFAULT_BUDGET
+    measured.observe(1000, 2000)
+    assert measured.current == budget.choose(500, budget.FRESH_MILLISECONDS) == DEFAULT_BUDGET
+
+
+@given(text=TEXTS, size=st.integers(1, 500))
+def test_the_near_part_is_whole_lines_and_not_too_long(text: str, size: int) -> None:
+    start = near_start(text, size)
+    last = text.rfind("\n") + 1
+    longest = 1 + max(map(len, text.split("\n")))
+    assert 0 <= start <= last < start + 2 * size + longest
+    assert start == 0 or text[start - 1] == "\n"
+    assert start in (0, last) or text[start:].split("\n")[0].strip(" \t")
+
+
+def test_the_near_part_seldom_moves_and_never_within_a_line() -> None:
+    size = 300
+    starts = [near_start(LINES[:end], size) for end in range(3000, 6000)]
+    assert starts == sorted(starts)
+    assert len(set(starts)) <= 2 + 3000 // size
+    for end in range(3000, 6000):
+        line = LINES.rfind("\n", 0, end) + 1
+        assert near_start(LINES[:end], size) == near_start(LINES[:line], size)
 
 
 def test_a_budget_without_room_is_refused() -> None:

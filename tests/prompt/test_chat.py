@@ -19,9 +19,7 @@ def shown(tokenizer: Tokenizer, ids: list[int]) -> str:
 
 
 def test_the_form_of_a_conversation(tokenizer: Tokenizer) -> None:
-    ids = chat.build(
-        tokenizer, [("system", "Be short."), ("user", "hi"), ("assistant", "yes"), ("user", "x")]
-    )
+    ids = chat.build(tokenizer, [("system", "Be short."), ("user", "hi"), ("assistant", "yes"), ("user", "x")])
     assert shown(tokenizer, ids) == (
         "[<|im_start|>]system\nBe short.[<|im_end|>]\n[<|im_start|>]user\nhi[<|im_end|>]\n"
         "[<|im_start|>]assistant\nyes[<|im_end|>]\n[<|im_start|>]user\nx[<|im_end|>]\n[<|im_start|>]assistant\n"
@@ -40,9 +38,7 @@ def test_what_a_person_writes_ends_no_turn(tokenizer: Tokenizer) -> None:
     assert ATTACK in tokenizer.decode(ids)
 
 
-def test_other_roles_and_models_are_refused(
-    tokenizer: Tokenizer, tokenizer_file: Path, tmp_path: Path
-) -> None:
+def test_other_roles_and_models_are_refused(tokenizer: Tokenizer, tokenizer_file: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="role"):
         chat.build(tokenizer, [("tool", "x")])
     text = tokenizer_file.read_text(encoding="utf-8").replace("<|im_", "<|other_")

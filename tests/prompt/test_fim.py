@@ -12,6 +12,8 @@ from assistant.prompt.budget import PromptBudget
 from assistant.prompt.fim import Layout, Prompt, build
 from assistant.prompt.tokenizer import FimIds, Tokenizer
 
+LINES = "".join(f"def function_{n}(value):\n    return value + {n}\n\n" for n in range(400))
+TEXTS = st.one_of(st.text(max_size=80), st.lists(st.text("ab \n", max_size=9), max_size=40).map("\n".join))
 SAYS_TOKENS = 'STOP = ["<|fim_middle|>", "<|endoftext|>", "<|im_end|>"]\n'
 
 
@@ -25,10 +27,11 @@ def control_ids(tokenizer: Tokenizer, prompt: Prompt) -> list[int]:
     return [i for i in prompt.ids if i in special]
 
 
-@given(prefix=st.text(max_size=80), suffix=st.text(max_size=80))
-def test_prefix_suffix_middle(tokenizer: Tokenizer, prefix: str, suffix: str) -> None:
+@pytest.mark.parametrize("near", [0, 20, 400])
+@given(prefix=TEXTS, suffix=st.text(max_size=80))
+def test_prefix_suffix_middle(tokenizer: Tokenizer, near: int, prefix: str, suffix: str) -> None:
     fim = fim_of(tokenizer)
-    prompt = build(tokenizer, prefix, suffix)
+    prompt = build(tokenizer, prefix, suffix, layout=Layout(near=near))
     if not suffix.strip():
         assert prompt.kind == "left-to-right"
         assert prompt.ids
@@ -36,10 +39,39 @@ def test_prefix_suffix_middle(tokenizer: Tokenizer, prefix: str, suffix: str) ->
         return
     assert control_ids(tokenizer, prompt) == [fim.prefix, fim.suffix, fim.middle]
     assert prompt.ids[0] == fim.prefix
-    assert prompt.ids[-1] == fim.middle
-    hole = prompt.ids.index(fim.suffix)
-    assert tokenizer.spell(prompt.ids[1:hole]) + prompt.healed == prefix.encode()
-    assert tokenizer.decode(prompt.ids[hole + 1 : -1]) == suffix
+    hole, middle = prompt.ids.index(fim.suffix), prompt.ids.index(fim.middle)
+    far, behind = prompt.ids[1:hole], prompt.ids[middle + 1 :]
+    assert tokenizer.spell([*far, *behind]) + prompt.healed == prefix.encode()
+    assert tokenizer.decode(prompt.ids[hole + 1 : middle]) == suffix
+    assert near or not behind
+
+
+@given(end=st.integers(0, len(LINES)), near=st.sampled_from([40, 100, 400]))
+def test_the_near_part_stands_behind_the_middle_token(tokenizer: Tokenizer, end: int, near: int) -> None:
+    prompt = build(tokenizer, LINES[:end], "\nend\n", layout=Layout(near=near))
+    behind = tokenizer.decode(prompt.ids[prompt.ids.index(fim_of(tokenizer).middle) + 1 :])
+    assert (behind + prompt.healed.decode()) in LINES[:end]
+    line = LINES.rfind("\n", 0, end) + 1
+    before = len(behind) + len(prompt.healed) - (end - line)
+    assert before == line if line < 2 * near else near <= before <= 2 * near + 40
+
+
+def test_only_the_end_of_the_prompt_changes_while_somebody_types(tokenizer: Tokenizer) -> None:
+    layout, budget = Layout(near=200), PromptBudget(400, 60)
+    middle = fim_of(tokenizer).middle
+    fronts, last = [], None
+    for end in range(6000, 7500):
+        prompt = build(tokenizer, LINES[:end], "\n\nend()\n", layout=layout, budget=budget)
+        at = prompt.ids.index(middle) + 1
+        if not fronts or fronts[-1] != prompt.ids[:at]:
+            fronts.append(prompt.ids[:at])
+        elif last is not None:
+            kept = next(
+                (n for n, pair in enumerate(zip(last, prompt.ids, strict=False)) if len({*pair}) == 2), len(last)
+            )
+            assert len(prompt.ids) - kept <= 8
+        last = prompt.ids
+    assert len(fronts) <= 2 + 1500 // 200 + 1500 // 100
 
 
 def test_text_that_spells_control_tokens_is_ordinary_text(tokenizer: Tokenizer) -> None:
@@ -60,7 +92,7 @@ def test_the_other_orders(tokenizer: Tokenizer) -> None:
 
 def test_the_header_names_repository_and_file(tokenizer: Tokenizer) -> None:
     fim = fim_of(tokenizer)
-    layout = Layout(header="repository")
+    layout = Layout(near=0, header="repository")
     prompt = build(tokenizer, "a\n", "\nb", layout=layout, path="src/<|fim_pad|>.py", repository="thing")
     assert control_ids(tokenizer, prompt) == [
         fim.repo_name,
@@ -70,7 +102,8 @@ def test_the_header_names_repository_and_file(tokenizer: Tokenizer) -> None:
         fim.middle,
     ]
     assert tokenizer.decode(prompt.ids).startswith("thing\nsrc/<|fim_pad|>.py\na\n")
-    assert build(tokenizer, "a\n", "\nb", layout=layout) == build(tokenizer, "a\n", "\nb")
+    plain = build(tokenizer, "a\n", "\nb", layout=Layout(near=0))
+    assert build(tokenizer, "a\n", "\nb", layout=layout) == plain
 
 
 def test_a_blank_suffix_counts_only_when_asked(tokenizer: Tokenizer) -> None:
@@ -93,9 +126,7 @@ def test_healing_can_be_left_out(tokenizer: Tokenizer) -> None:
 
 def test_typing_inside_a_word_leaves_the_prompt_as_it_is(real_tokenizer: Tokenizer) -> None:
     text = "def send(response_payload):\n    return response_payload"
-    whole = [
-        build(real_tokenizer, text[:end], "\n\nsend(1)\n") for end in range(len(text) - 6, len(text) + 1)
-    ]
+    whole = [build(real_tokenizer, text[:end], "\n\nsend(1)\n") for end in range(len(text) - 6, len(text) + 1)]
     assert len({tuple(prompt.ids) for prompt in whole}) == 1
 
 

@@ -13,9 +13,7 @@ from assistant.prompt.tokenizer import Tokenizer
 
 TEXTS = st.lists(
     st.one_of(
-        st.sampled_from(
-            ["response_payload", " return", "\n", "    ", "\n        ", '("', "):", "你好", "😀", "x"]
-        ),
+        st.sampled_from(["response_payload", " return", "\n", "    ", "\n        ", '("', "):", "你好", "😀", "x"]),
         st.text(max_size=8),
     ),
     max_size=10,
@@ -59,9 +57,7 @@ def test_the_true_continuation_is_always_allowed(tokenizer: Tokenizer, prefix: s
 
 
 @given(prefix=TEXTS, more=st.sampled_from(["oad)", "x", " y", "()", "_a b", ".", "1", "é"]))
-def test_what_stays_is_a_beginning_of_the_whole_tokenisation(
-    tokenizer: Tokenizer, prefix: str, more: str
-) -> None:
+def test_what_stays_is_a_beginning_of_the_whole_tokenisation(tokenizer: Tokenizer, prefix: str, more: str) -> None:
     kept, _ = heal(tokenizer, prefix)
     last_word = tokenizer.encode_parts(prefix)
     whole = sum(word == last_word.words[-1] for word in last_word.words) if last_word.words else 0
@@ -106,9 +102,7 @@ def test_the_constraint_ends_with_the_healed_piece(tokenizer: Tokenizer) -> None
         ("x" * 300, None),
     ],
 )
-def test_what_the_real_vocabulary_takes_back(
-    real_tokenizer: Tokenizer, prefix: str, healed: str | None
-) -> None:
+def test_what_the_real_vocabulary_takes_back(real_tokenizer: Tokenizer, prefix: str, healed: str | None) -> None:
     _, piece = heal(real_tokenizer, prefix)
     if healed is None:
         assert 0 < len(piece) <= MOST_BYTES

@@ -73,9 +73,7 @@ def test_control_tokens_have_ids_but_no_text(tokenizer: Tokenizer) -> None:
     assert not set(tokenizer.vocabulary().values()) & set(special.values())
 
 
-def test_control_tokens_listed_in_the_vocabulary_too_stay_control_tokens(
-    tokenizer_file: Path, tmp_path: Path
-) -> None:
+def test_control_tokens_listed_in_the_vocabulary_too_stay_control_tokens(tokenizer_file: Path, tmp_path: Path) -> None:
     document = json.loads(tokenizer_file.read_text(encoding="utf-8"))
     for token in document["added_tokens"]:
         document["model"]["vocab"][token["content"]] = token["id"]

@@ -12,8 +12,8 @@ from tests.engine.scripted import ScriptedCache
 class SpellingBackbone:
     """After the last middle token it goes on to `text`, longest tokens first, then ends.
 
-    hidden [rows, 1] is the number of a history kept here. `healed` is spelt before `text`; `fail` is an
-    exception for the next forward.
+    hidden [rows, 1] is the number of a history kept here. `before` is the end of the text before the
+    cursor, from the start of a line that comes nowhere else; `fail` is an exception for the next forward.
     """
 
     name, precision = "spelling", "none"
@@ -21,7 +21,7 @@ class SpellingBackbone:
     def __init__(self, tokenizer: Tokenizer, text: str = "", context: int = 4096) -> None:
         self.config = ModelConfig("qwen2", 1, 1, 1, 1, 1, 1, tokenizer.size, context, 1e4, 1e-6, False)
         self.text = text
-        self.healed = b""
+        self.before = ""
         self.fail: BaseException | None = None
         self.rows = 0
         self.even = False  # every token that fits is as good as any other
@@ -57,7 +57,9 @@ class SpellingBackbone:
         middle = self._tokenizer.fim.middle
         start = len(history) - history[::-1].index(middle) if middle in history else len(history)
         spelt = self._tokenizer.spell(history[start:])
-        rest = (self.healed + self.text.encode())[len(spelt) :]
+        # Part of the prefix stands behind the middle token; the piece that is healed is spelt again.
+        line, _, _ = self.before.encode().partition(b"\n")
+        rest = (self.before + self.text).encode()[len(spelt) - max(0, spelt.find(line)) :]
         scores = torch.full((self.config.vocabulary_size,), -50.0)
         if not rest:
             scores[self._end] = 50.0

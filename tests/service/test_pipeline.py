@@ -45,9 +45,9 @@ class Events:
 
 @pytest.fixture
 def engine(tokenizer):
-    def make(text, healed=b"    ", store_bytes=1 << 20, **options):
+    def make(text, before=REQUEST.prefix, store_bytes=1 << 20, **options):
         backbone = SpellingBackbone(tokenizer, text, **options)
-        backbone.healed = healed
+        backbone.before = before
         loaded = LoadedEngine(backbone, tokenizer, tokenizer.end_ids, "m", "none", "here", "a test", 2.0)
         return Completer(loaded, store_bytes), backbone
 
@@ -63,7 +63,7 @@ def test_the_answer_is_the_new_text_without_the_piece_that_the_file_has(engine):
     result = ask(completer)
     assert (result.completion, result.finish_reason, result.empty_reason) == ("return payload", "stop", None)
     assert (result.model, result.precision, result.candidates) == ("m", "none", None)
-    completer, _ = engine("urn payload", healed=b" ret")
+    completer, _ = engine("urn payload", before="def send(payload):\n    ret")
     assert ask(completer, prefix="def send(payload):\n    ret").completion == "urn payload"
 
 
