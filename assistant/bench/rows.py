@@ -11,6 +11,7 @@ import gzip
 import json
 import random
 import re
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,16 +59,18 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
     try:
         data = path.read_bytes()
         text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise UnreadableFileError(f"Cannot read {path}: {error}; name a JSON lines file.") from error
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else getattr(error, "strerror", None) or error
+        raise UnreadableFileError(f"Cannot read {path} ({reason}); name a JSON lines file.") from error
     rows: list[dict[str, Any]] = []
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):  # a string may hold what splitlines takes for an end
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UsageError(f"{path}:{number} is not JSON ({error.msg}); write one object a line.") from error
+        except (ValueError, RecursionError) as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else type(error).__name__
+            raise UsageError(f"{path}:{number} is not JSON ({reason}); write one object a line.") from error
         if not isinstance(row, dict):
             raise UsageError(f"{path}:{number} is not an object; write one object a line.")
         rows.append(row)

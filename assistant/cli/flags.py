@@ -50,13 +50,16 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
+            if action.option_strings:
+                known = ", ".join(str(choice) for choice in action.choices)
+                raise UsageError(f"{action.option_strings[0]} cannot be {value!r}: give one of {known}")
             what = (
                 "command"
                 if isinstance(action, argparse._SubParsersAction)
                 else str(action.metavar or action.dest)
             )
-            known = [str(choice) for choice in action.choices]
-            raise UsageError(f"unknown {what} {value!r}" + _hint(str(value), known, self.prog))
+            words = [str(choice) for choice in action.choices]
+            raise UsageError(f"unknown {what} {value!r}" + _hint(str(value), words, self.prog))
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if message:

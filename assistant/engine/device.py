@@ -17,7 +17,7 @@ from cuda_ops.compile import CompileError
 
 @dataclass(frozen=True)
 class Plan:
-    """path: what runs, e.g. "cpu/avx512-vnni"; reason: why, one sentence for people."""
+    """path: what runs, e.g. "cpu/avx512-vnni"; reason: why, one sentence for people; "slow ..." is worth a warning."""
 
     path: str
     reason: str

@@ -19,6 +19,7 @@ PREPARATION = 3  # what conversion does to the weights before it stores them; mo
 PRECISIONS = ("int8", "fp32")
 ALIGNMENT = 64
 LARGEST_LAYERS = 1000
+LARGEST_CONTEXT = 1 << 24
 FINE = 224  # steps of a code of `X.fine` in one step of a code of `X.weight`
 
 SIZES = {"I8": 1, "U8": 1, "F16": 2, "F32": 4}
@@ -103,6 +104,10 @@ def check(config: ModelConfig) -> None:
         raise ValueError("a size that cannot be")
     if not 1 <= config.layers <= LARGEST_LAYERS:
         raise ValueError(f"{config.layers} layers")
+    if not 1 <= config.context_length <= LARGEST_CONTEXT:
+        raise ValueError(f"a context of {config.context_length} tokens")
+    if not (0 < config.rope_theta < math.inf and 0 < config.norm_epsilon < math.inf):
+        raise ValueError(f"rope theta {config.rope_theta}, norm epsilon {config.norm_epsilon}")
 
 
 def plan(config: ModelConfig, precision: str) -> list[Slot]:

@@ -94,7 +94,7 @@ class Client:
             link = self._connected(time.perf_counter(), self._start)
             with self._lock:
                 startup_ms, self._startup_ms = self._startup_ms, 0.0
-            pending = Pending(request_id, self.cancel, startup_ms, on_done)
+            pending = Pending(request_id, self.cancel, startup_ms, on_done, check=self.status)
             if link.send(protocol.Complete(request_id, request), pending.deliver):
                 return pending
             with self._lock:
@@ -106,7 +106,7 @@ class Client:
     def complete(
         self, request: CompletionRequest, on_text: OnText | None = None, on_progress: OnProgress | None = None
     ) -> CompletionResult | None:
-        """Send a request and wait for its answer, as Pending.result does."""
+        """Send a request and wait for its answer, as Pending.result does. HostError when the host has stopped still."""
         return self.submit(request).result(on_text, on_progress)
 
     def cancel(self, request_id: int) -> None:

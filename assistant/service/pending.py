@@ -18,6 +18,8 @@ from assistant.errors import HostError, TokenleapError, from_wire
 from assistant.service import protocol
 from assistant.service.protocol import CompletionResult, Message
 
+QUIET_SECONDS = 20.0  # without any message, then the other end is asked whether it is alive
+
 OnText = Callable[[str], None]
 OnProgress = Callable[[str, int, int], None]
 
@@ -31,11 +33,14 @@ class Pending:
         cancel: Callable[[int], None],
         startup_ms: float = 0.0,
         on_done: Callable[[Pending], None] | None = None,
+        check: Callable[[], object] | None = None,
     ) -> None:
+        """`check` is called when nothing has come for a while; it raises when the other end is past hope."""
         self.id = request_id
         self._cancel = cancel
         self._startup_ms = startup_ms
         self._on_done = on_done
+        self._check = check
         self._sent = time.perf_counter()
         self._first_ms: float | None = None
         self._events: queue.SimpleQueue[Message] = queue.SimpleQueue()
@@ -59,7 +64,7 @@ class Pending:
         """
         try:
             while True:
-                message = self._final if self.done and self._events.empty() else self._events.get()
+                message = self._final if self.done and self._events.empty() else self._next()
                 if isinstance(message, protocol.Text) and on_text is not None:
                     on_text(message.text)
                 elif isinstance(message, protocol.Progress) and on_progress is not None:
@@ -78,6 +83,14 @@ class Pending:
             with contextlib.suppress(TokenleapError):
                 self.cancel()
             raise
+
+    def _next(self) -> Message:
+        while True:
+            try:
+                return self._events.get(timeout=None if self._check is None else QUIET_SECONDS)
+            except queue.Empty:
+                if self._check is not None:
+                    self._check()
 
     def deliver(self, message: Message) -> None:
         """Take a message for this request; from the thread that receives."""

@@ -93,3 +93,33 @@ def test_a_sample_is_seeded_and_keeps_the_order() -> None:
     assert drawn == sorted(drawn) == rows.sample(numbers, 10, 3)
     assert drawn != rows.sample(numbers, 10, 4)
     assert rows.sample(numbers, None, 3) == numbers
+
+
+def test_a_line_ends_at_a_newline_alone(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    prompt = "x = '\u2028\x85'"
+    line = json.dumps({"id": "a", "prompt": prompt}, ensure_ascii=False)
+    path.write_bytes((line + "\r\n").encode("utf-8"))
+    (row,) = rows.read_prompts(path)
+    assert row.prefix == prompt
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (gzip.compress(b"{}")[:10] + b"\xff" * 20, "Cannot read"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"[" * 100_000, "is not JSON"),
+        (b'{"id": ' + b"9" * 5000 + b"}", "is not JSON"),
+    ],
+    ids=["gzip", "bytes", "nested", "digits"],
+)
+def test_odd_bytes_are_one_sentence(tmp_path: Path, data: bytes, words: str) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(data)
+    with pytest.raises(UsageError, match=words) as caught:
+        rows.read_prompts(path)
+    assert "Errno" not in str(caught.value)
+    with pytest.raises(UnreadableFileError, match="No such file") as caught:
+        rows.read_prompts(tmp_path / "gone")
+    assert "Errno" not in str(caught.value)

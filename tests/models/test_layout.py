@@ -86,8 +86,18 @@ def test_the_format_is_frozen(precision: str, size: int, digest: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"layers": 0}, {"heads": 3}, {"head_dim": 7}, {"layers": 10**9}, {"hidden_size": -1}]
+    "change",
+    [
+        {"layers": 0},
+        {"heads": 3},
+        {"head_dim": 7},
+        {"layers": 10**9},
+        {"hidden_size": -1},
+        {"context_length": 2**31},
+        {"rope_theta": float("nan")},
+        {"norm_epsilon": 0.0},
+    ],
 )
-def test_shapes_that_cannot_be_are_refused(change: dict[str, int]) -> None:
+def test_shapes_that_cannot_be_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"."):
         layout.plan(replace(REAL, **change), "int8")  # type: ignore[arg-type]

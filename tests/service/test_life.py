@@ -202,6 +202,35 @@ def test_a_host_that_does_not_listen_any_more_can_be_ended(hosts):
     assert not launch.kill(Endpoint.here("tcp", build="other"))
 
 
+def test_a_host_that_is_slow_is_waited_for(hosts, monkeypatch):
+    monkeypatch.setattr("assistant.service.pending.QUIET_SECONDS", 0.02)
+    client = hosts.connect()
+    status, asked = client.status, []
+    script, go = hosts.held()
+
+    def counted():
+        asked.append(status().state)
+        if len(asked) == 3:
+            go()
+
+    monkeypatch.setattr(client, "status", counted)
+    assert client.complete(hosts.request(script)).completion == "ab"
+    assert len(asked) >= 3
+
+
+def test_a_host_that_stops_still_in_the_middle_is_an_error_and_no_hang(hosts, monkeypatch):
+    monkeypatch.setattr("assistant.service.pending.QUIET_SECONDS", 0.02)
+    hosts.connect()
+    client = hosts.connect(wait=0.5)
+    script, _ = hosts.held()
+    waiting = client.submit(hosts.request(script))
+    hosts.until(lambda: hosts.notes() == ["run"])
+    os.kill(client.host_pid, signal.SIGSTOP)
+    with pytest.raises(HostError, match="tokenleap host restart"):
+        waiting.result()
+    assert launch.kill(Endpoint.here())
+
+
 def test_a_host_outlives_the_client_that_started_it_and_its_terminal(hosts):
     script = (
         "import sys; from assistant.service.client import Client; "
