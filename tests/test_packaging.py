@@ -43,7 +43,7 @@ def test_the_demo_completes_an_empty_line_inside_a_method() -> None:
 @pytest.mark.parametrize("target", ["demo", "test"])
 def test_make_installs_before_it_runs(target: str, tmp_path: Path) -> None:
     done = subprocess.run(
-        ["make", "--dry-run", target, f"VENV={tmp_path / 'v'}"],
+        ["make", "--no-print-directory", "--dry-run", target, f"VENV={tmp_path / 'v'}"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -68,7 +68,7 @@ def test_make_installs_nothing_twice(tmp_path: Path) -> None:
     for stamp in (".installed", ".tested"):
         (environment / stamp).touch()
     done = subprocess.run(
-        ["make", "--dry-run", "test", f"VENV={environment}"],
+        ["make", "--no-print-directory", "--dry-run", "test", f"VENV={environment}"],
         cwd=ROOT,
         capture_output=True,
         text=True,
