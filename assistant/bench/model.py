@@ -8,8 +8,6 @@ import contextlib
 from dataclasses import dataclass
 from typing import cast
 
-import torch
-
 from assistant import locations
 from assistant.engine import device
 from assistant.engine.backbone import Backbone
@@ -34,13 +32,11 @@ def load(name: str, precision: str, threads: int = 0, progress: Progress | None 
     """Open a model by catalog name or path. Raises what models.store and engine.device raise."""
     stored = store.open_model(store.ensure(catalog.find(name), precision, progress))
     backbone, plan = device.load(stored, threads=threads)
-    set_threads(plan.threads)
     return Model(cast(Backbone, backbone), Tokenizer(stored.tokenizer_path), stored, plan)
 
 
 def set_threads(count: int) -> None:
-    """Let operators of both engines share their work among `count` threads from now on."""
-    torch.set_num_threads(count)
+    """Let the kernels share their work among `count` threads from now on."""
     with contextlib.suppress(CompileError):  # no kernels here: torch runs everything
         cpu.load(locations.cache_folder() / "kernels").threads = count
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+import torch
+
 from assistant.engine.int8_layers import Int8Layers
 from assistant.engine.qwen2 import Layers, Qwen2
 from assistant.engine.torch_layers import TorchLayers
@@ -75,8 +77,11 @@ def load(stored: StoredModel, device: str = "auto", threads: int = 0) -> tuple[Q
     _check_widths(stored)
     layers: Layers
     if chosen.path == "cpu/torch":
+        torch.set_num_threads(chosen.threads)
         layers = TorchLayers(stored)
     else:
+        # What is left to torch is small; its idle threads would spin on the cores that the kernels need.
+        torch.set_num_threads(1)
         kernels = _kernels()
         kernels.threads = chosen.threads
         layers = Int8Layers(stored, kernels)

@@ -47,6 +47,7 @@ INLINE vf vf_swap1(vf a) { return _mm512_permute_ps(a, 0xb1); }
 INLINE vf vf_swap2(vf a) { return _mm512_permute_ps(a, 0x4e); }
 INLINE vf vf_swap4(vf a) { return _mm512_shuffle_f32x4(a, a, 0xb1); }
 INLINE vf vf_swap8(vf a) { return _mm512_shuffle_f32x4(a, a, 0x4e); }
+INLINE vb vb_ones(void) { return _mm512_set1_epi8(1); }
 /* lane l: sum of w * a over its four bytes in each of two chunks, as float */
 INLINE vf vb_dot(vb w0, vb w1, const int8_t *a) {
   const __m512i first = _mm512_dpbusd_epi32(_mm512_setzero_si512(), w0, _mm512_loadu_si512(a));
@@ -56,6 +57,14 @@ INLINE vf vb_dot(vb w0, vb w1, const int8_t *a) {
 INLINE vf vf_twice(const float *p) {
   const __m512i lane = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
   return _mm512_permutexvar_ps(lane, _mm512_castps256_ps512(_mm256_loadu_ps(p)));
+}
+INLINE __m128 quarters_add(vf x) {
+  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+INLINE __m128 quarters_max(vf x) {
+  const __m256 half = _mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
+  return _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
 }
 INLINE vf vf_halves(const float *p, const float *q) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1);
@@ -113,6 +122,7 @@ INLINE vb vb_load_biased(const int8_t *p) {
   return (vb){_mm256_xor_si256(_mm256_loadu_si256((const __m256i *)p), m),
               _mm256_xor_si256(_mm256_loadu_si256((const __m256i *)(p + 32)), m)};
 }
+INLINE vb vb_ones(void) { return (vb){_mm256_set1_epi8(1), _mm256_set1_epi8(1)}; }
 #ifdef __AVXVNNI__
 INLINE __m256i dot32(__m256i sum, __m256i w, __m256i a) { return _mm256_dpbusd_avx_epi32(sum, w, a); }
 #else
@@ -134,6 +144,14 @@ INLINE vf vf_twice(const float *p) {
   const __m256 each = _mm256_loadu_ps(p);
   return (vf){_mm256_permutevar8x32_ps(each, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3)),
               _mm256_permutevar8x32_ps(each, _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7))};
+}
+INLINE __m128 quarters_add(vf x) {
+  const __m256 half = _mm256_add_ps(x.a, x.b);
+  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+}
+INLINE __m128 quarters_max(vf x) {
+  const __m256 half = _mm256_max_ps(x.a, x.b);
+  return _mm_max_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
 }
 INLINE vf vf_halves(const float *p, const float *q) { return (vf){_mm256_loadu_ps(p), _mm256_loadu_ps(q)}; }
 
@@ -180,6 +198,7 @@ INLINE vb vb_load_biased(const int8_t *p) {
   for (int i = 0; i < 4 * LANES; i++) r.v[i] = (uint8_t)p[i] ^ 0x80u;
   return r;
 }
+INLINE vb vb_ones(void) { vb r; memset(r.v, 1, sizeof r.v); return r; }
 INLINE vf vb_dot(vb w0, vb w1, const int8_t *a) {
   vf r;
   EACH {
@@ -194,19 +213,33 @@ INLINE vf vf_halves(const float *p, const float *q) { vf r; EACH r.v[l] = l < 8 
 #endif
 
 /* one tree for every version: lanes 8 apart, then 4, 2, 1 */
-INLINE float tree_sum(const float t[LANES]) {
+#ifdef __AVX2__
+#ifndef TOKENLEAP_PORTABLE
+#define QUARTERS
+#endif
+#endif
+#ifdef QUARTERS
+INLINE float vf_sum(vf x) {
+  const __m128 four = quarters_add(x), two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
+INLINE float vf_largest(vf x) {
+  const __m128 four = quarters_max(x), two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+#else
+INLINE float vf_sum(vf x) {
+  const float *t = x.v;
   const float e0 = (t[0] + t[8]) + (t[4] + t[12]), e1 = (t[1] + t[9]) + (t[5] + t[13]);
   const float e2 = (t[2] + t[10]) + (t[6] + t[14]), e3 = (t[3] + t[11]) + (t[7] + t[15]);
   return (e0 + e2) + (e1 + e3);
 }
-INLINE float vf_sum(vf x) { float t[LANES]; vf_store(t, x); return tree_sum(t); }
 INLINE float vf_largest(vf x) {
-  float t[LANES];
-  vf_store(t, x);
-  float m = t[0];
-  for (int l = 1; l < LANES; l++) m = t[l] > m ? t[l] : m;
+  float m = x.v[0];
+  for (int l = 1; l < LANES; l++) m = x.v[l] > m ? x.v[l] : m;
   return m;
 }
+#endif
 
 /* e^x, x clamped to [-87, 88]; Cody-Waite reduction and a degree-6 polynomial (Cephes expf), about 2 ulp */
 INLINE vf vf_exp(vf x) {

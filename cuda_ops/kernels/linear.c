@@ -2,6 +2,8 @@
  * Integer sums inside a group of inputs are exact; groups are added in one order in float32, lane by lane. */
 #include "kernels.h"
 
+enum { FAR = 8192, NEAR = 1024 }; /* bytes */
+
 typedef struct {
   const int8_t *q, *w;
   const float *s, *offset, *scb, *bias, *residual;
@@ -15,6 +17,8 @@ INLINE void tile(const linear_job *j, long n0, long m0, const int R, const int M
   vf sum[8][8];
   for (int m = 0; m < M; m++)
     for (int r = 0; r < R; r++) sum[r][m] = vf_load(j->offset + (m0 + m) * LANES);
+  /* the next tile if it is near, else a few lines on in each row: as far as memory takes to answer */
+  const long ahead = R * k <= FAR ? R * k : NEAR;
   for (long c = 0; c < k; c += BLOCK) {
     vb w[8][2];
 #pragma GCC unroll 8
@@ -22,8 +26,8 @@ INLINE void tile(const linear_job *j, long n0, long m0, const int R, const int M
       const int8_t *row = j->w + (n0 + r) * k + c;
       w[r][0] = vb_load_biased(row);
       w[r][1] = vb_load_biased(row + CHUNK);
-      __builtin_prefetch(row + R * k);
-      __builtin_prefetch(row + R * k + CHUNK);
+      __builtin_prefetch(row + ahead);
+      __builtin_prefetch(row + ahead + CHUNK);
     }
 #pragma GCC unroll 8
     for (int m = 0; m < M; m++) {

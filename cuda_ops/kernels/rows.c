@@ -18,12 +18,7 @@ static void quantize_row(const float *x, int8_t *q, float *s, float *offset, lon
       memcpy(q + at + CHUNK, both + 8, 8);
       scale[g] = largest / 127.0f;
     }
-    float bytes[LANES];
-    for (int l = 0; l < LANES; l++) {
-      const int8_t *p = q + c + 4 * l, *n = p + CHUNK;
-      bytes[l] = (float)(p[0] + p[1] + p[2] + p[3] + n[0] + n[1] + n[2] + n[3]);
-    }
-    sum = vf_fma(vf_mul(vf_load(bytes), bias), vf_twice(scale), sum);
+    sum = vf_fma(vf_mul(vb_dot(vb_ones(), vb_ones(), q + c), bias), vf_twice(scale), sum);
   }
   vf_store(offset, sum);
 }
