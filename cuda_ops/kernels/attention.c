@@ -52,23 +52,38 @@ void tl_rope_append(float *qkv, const float *cosine, const float *sine, const in
   pool_run(rope_rows, &job, rows, rows < LANES ? rows : LANES);
 }
 
+/* Vectors of keys or values that meet each query number, as many as the registers hold beside eight heads' sums */
+#ifdef __AVX512F__
+#define AT_ONCE 2
+#else
+#define AT_ONCE 1
+#endif
+
 /* Scores of H heads of one row against the first `length` positions, from whole blocks; scores[h][stride]. */
 INLINE void block_scores(const attention_job *j, const float *q, const float *keys, float *scores, long stride,
                          long blocks, const int H) {
   const long dim = j->dim;
   const vf scale = vf_set(1.0f / sqrtf((float)dim));
-  for (long b = 0; b < blocks; b++) {
-    const float *key = keys + b * LANES * dim;
-    vf sum[8];
+  for (long b = 0; b < blocks; b += AT_ONCE) {
+    const int some = blocks - b < AT_ONCE ? 1 : AT_ONCE; /* AT_ONCE is 1 or 2 */
+    const float *key = keys + b * LANES * dim, *next = key + (some - 1) * LANES * dim;
+    vf sum[8], more[8];
 #pragma GCC unroll 8
-    for (int h = 0; h < H; h++) sum[h] = vf_set(0.0f);
+    for (int h = 0; h < H; h++) sum[h] = more[h] = vf_set(0.0f);
     for (long d = 0; d < dim; d++) {
-      const vf kd = vf_load(key + d * LANES);
+      const vf kd = vf_load(key + d * LANES), nd = vf_load(next + d * LANES);
 #pragma GCC unroll 8
-      for (int h = 0; h < H; h++) sum[h] = vf_fma(vf_set(q[h * dim + d]), kd, sum[h]);
+      for (int h = 0; h < H; h++) {
+        const vf each = vf_set(q[h * dim + d]);
+        sum[h] = vf_fma(each, kd, sum[h]);
+        if (AT_ONCE > 1) more[h] = vf_fma(each, nd, more[h]);
+      }
     }
 #pragma GCC unroll 8
-    for (int h = 0; h < H; h++) vf_store(scores + h * stride + b * LANES, vf_mul(sum[h], scale));
+    for (int h = 0; h < H; h++) {
+      vf_store(scores + h * stride + b * LANES, vf_mul(sum[h], scale));
+      if (some > 1) vf_store(scores + h * stride + (b + 1) * LANES, vf_mul(more[h], scale));
+    }
   }
 }
 
@@ -97,22 +112,26 @@ static float soft_max(float *scores, long length, long padded) {
 INLINE void weigh_values(const attention_job *j, const float *values, const float *weights, long stride,
                          const float *inverse, const int32_t *path, long length, float *out, const int H) {
   const long dim = j->dim, plain = path && length > j->base ? j->base : length;
-  for (long d = 0; d < dim; d += LANES) {
-    vf sum[8];
+  for (long d = 0; d < dim; d += AT_ONCE * LANES) {
+    const int both = AT_ONCE > 1 && d + LANES < dim;
+    vf sum[8], more[8];
 #pragma GCC unroll 8
-    for (int h = 0; h < H; h++) sum[h] = vf_set(0.0f);
-    for (long i = 0; i < plain; i++) {
-      const vf v = vf_load(values + i * dim + d);
+    for (int h = 0; h < H; h++) sum[h] = more[h] = vf_set(0.0f);
+    for (long i = 0; i < length; i++) {
+      const float *value = values + (i < plain ? i : j->base + path[i - j->base]) * dim + d;
+      const vf v = vf_load(value), next = vf_load(value + both * LANES);
 #pragma GCC unroll 8
-      for (int h = 0; h < H; h++) sum[h] = vf_fma(vf_set(weights[h * stride + i]), v, sum[h]);
+      for (int h = 0; h < H; h++) {
+        const vf each = vf_set(weights[h * stride + i]);
+        sum[h] = vf_fma(each, v, sum[h]);
+        if (AT_ONCE > 1) more[h] = vf_fma(each, next, more[h]);
+      }
     }
-    for (long i = plain; i < length; i++) {
-      const vf v = vf_load(values + (j->base + path[i - j->base]) * dim + d);
 #pragma GCC unroll 8
-      for (int h = 0; h < H; h++) sum[h] = vf_fma(vf_set(weights[h * stride + i]), v, sum[h]);
+    for (int h = 0; h < H; h++) {
+      vf_store(out + h * dim + d, vf_mul(sum[h], vf_set(inverse[h])));
+      if (both) vf_store(out + h * dim + d + LANES, vf_mul(more[h], vf_set(inverse[h])));
     }
-#pragma GCC unroll 8
-    for (int h = 0; h < H; h++) vf_store(out + h * dim + d, vf_mul(sum[h], vf_set(inverse[h])));
   }
 }
 
@@ -141,7 +160,7 @@ static void attend(const void *job, long begin, long end) {
   for (long r = 0; r < j->rows; r++) longest = j->positions[r] > longest ? j->positions[r] : longest;
   float *scores = malloc((size_t)(longest / LANES + 1) * LANES * 8 * sizeof(float));
   for (long t = begin; t < end; t++) {
-    const long row = t / j->kv_heads, kv = t % j->kv_heads;
+    const long row = t % j->rows, kv = t / j->rows; /* the rows of one head in turn: its keys stay in the cache */
     for (long h = 0; h < shared; h += 8) {
       const long first = kv * shared + h;
       switch (shared - h < 8 ? shared - h : 8) {
@@ -165,5 +184,5 @@ void tl_decode_attention(const float *qkv, const float *keys, const float *value
   const attention_job job = {.qkv = (float *)qkv, .keys = (float *)keys, .values = (float *)values, .out = out,
                              .positions = positions, .paths = paths, .base = base, .rows = rows, .heads = heads,
                              .kv_heads = kv_heads, .dim = dim, .width = width, .capacity = capacity};
-  pool_run(attend, &job, rows * kv_heads, 1);
+  pool_run(attend, &job, rows * kv_heads, rows < LANES ? (rows + 1) / 2 : LANES / 2);
 }

@@ -11,6 +11,9 @@
 
 #define LANES 16
 #define INLINE static inline __attribute__((always_inline))
+typedef float v4 __attribute__((vector_size(16)));
+INLINE v4 v4_load(const float *p) { v4 r; memcpy(&r, p, sizeof r); return r; }
+INLINE void v4_store(float *p, v4 a) { memcpy(p, &a, sizeof a); }
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VNNI__) && !defined(TOKENLEAP_PORTABLE)
 #define LANES_VERSION "avx512-vnni"
@@ -68,6 +71,17 @@ INLINE __m128 quarters_max(vf x) {
 }
 INLINE vf vf_halves(const float *p, const float *q) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1);
+}
+/* vf_sum of four, by the same tree: each step halves what is left of all of them at once */
+#define FOUR_SUMS
+INLINE v4 vf_sum4(vf a, vf b, vf c, vf d) {
+  const vf ab = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+  const vf cd = _mm512_add_ps(_mm512_shuffle_f32x4(c, d, 0x44), _mm512_shuffle_f32x4(c, d, 0xee));
+  vf e = _mm512_add_ps(_mm512_shuffle_f32x4(ab, cd, 0x88), _mm512_shuffle_f32x4(ab, cd, 0xdd));
+  e = _mm512_add_ps(e, _mm512_permute_ps(e, 0x4e));
+  e = _mm512_add_ps(e, _mm512_permute_ps(e, 0xb1));
+  const __m512i first = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
+  return (v4)_mm512_castps512_ps128(_mm512_permutexvar_ps(first, e));
 }
 
 #elif defined(__AVX2__) && defined(__FMA__) && !defined(TOKENLEAP_PORTABLE)
@@ -239,6 +253,10 @@ INLINE float vf_largest(vf x) {
   for (int l = 1; l < LANES; l++) m = x.v[l] > m ? x.v[l] : m;
   return m;
 }
+#endif
+
+#ifndef FOUR_SUMS
+INLINE v4 vf_sum4(vf a, vf b, vf c, vf d) { return (v4){vf_sum(a), vf_sum(b), vf_sum(c), vf_sum(d)}; }
 #endif
 
 /* e^x, x clamped to [-87, 88]; Cody-Waite reduction and a degree-6 polynomial (Cephes expf), about 2 ulp */

@@ -37,31 +37,53 @@ INLINE void tile(const linear_job *j, long n0, long m0, const int R, const int M
       for (int r = 0; r < R; r++) sum[r][m] = vf_fma(vb_dot(w[r][0], w[r][1], a), scale, sum[r][m]);
     }
   }
-  for (int m = 0; m < M; m++)
-    for (int r = 0; r < R; r++) {
-      const long o = (m0 + m) * j->n + n0 + r;
+#pragma GCC unroll 8
+  for (int m = 0; m < M; m++) {
+    const long o = (m0 + m) * j->n + n0;
+    int r = 0;
+    if (R == 2 && m + 1 < M) {
+      const v4 t = vf_sum4(sum[0][m], sum[1][m], sum[0][m + 1], sum[1][m + 1]);
+      for (int i = 0; i < 4; i++) {
+        float value = t[i] * (j->scb[n0 + i % 2] * (1.0f / 127.0f));
+        if (j->bias) value += j->bias[n0 + i % 2];
+        if (j->residual) value += j->residual[o + i / 2 * j->n + i % 2];
+        j->y[o + i / 2 * j->n + i % 2] = value;
+      }
+      m++;
+      continue;
+    }
+#pragma GCC unroll 2
+    for (; r + 4 <= R; r += 4) {
+      v4 value = vf_sum4(sum[r][m], sum[r + 1][m], sum[r + 2][m], sum[r + 3][m]) *
+                 (v4_load(j->scb + n0 + r) * (1.0f / 127.0f));
+      if (j->bias) value += v4_load(j->bias + n0 + r);
+      if (j->residual) value += v4_load(j->residual + o + r);
+      v4_store(j->y + o + r, value);
+    }
+    for (; r < R; r++) {
       float value = vf_sum(sum[r][m]) * (j->scb[n0 + r] * (1.0f / 127.0f));
       if (j->bias) value += j->bias[n0 + r];
-      if (j->residual) value += j->residual[o];
-      j->y[o] = value;
+      if (j->residual) value += j->residual[o + r];
+      j->y[o + r] = value;
     }
+  }
 }
 
 #define TILE(R, M) static void tile_##R##_##M(const linear_job *j, long n0, long m0) { tile(j, n0, m0, R, M); }
 TILE(8, 1) TILE(8, 2) TILE(4, 3) TILE(4, 4) TILE(4, 5) TILE(4, 6)
-TILE(1, 1) TILE(1, 2) TILE(1, 3) TILE(1, 4) TILE(1, 5) TILE(1, 6)
+TILE(1, 1) TILE(1, 2) TILE(1, 3) TILE(1, 4) TILE(1, 5) TILE(1, 6) TILE(2, 7) TILE(2, 8) TILE(1, 7) TILE(1, 8)
 
-enum { MOST_ROWS = 6 };
+enum { MOST_ROWS = 8, BEST_ROWS = 6 }; /* that one tile can take; that many rows are split into */
 typedef void (*tile_function)(const linear_job *, long, long);
 static const struct { tile_function wide, narrow; int outputs; } tiles[MOST_ROWS + 1] = {
     {0, 0, 0},
     {tile_8_1, tile_1_1, 8}, {tile_8_2, tile_1_2, 8}, {tile_4_3, tile_1_3, 4},
-    {tile_4_4, tile_1_4, 4}, {tile_4_5, tile_1_5, 4}, {tile_4_6, tile_1_6, 4},
+    {tile_4_4, tile_1_4, 4}, {tile_4_5, tile_1_5, 4}, {tile_4_6, tile_1_6, 4}, {tile_2_7, tile_1_7, 2}, {tile_2_8, tile_1_8, 2},
 };
 
 static void linear_outputs(const void *job, long begin, long end) {
   const linear_job *j = job;
-  const long parts = (j->rows + MOST_ROWS - 1) / MOST_ROWS;
+  const long parts = j->rows <= MOST_ROWS ? 1 : (j->rows + BEST_ROWS - 1) / BEST_ROWS;
   for (long p = 0; p < parts; p++) {
     const long m0 = p * j->rows / parts, m = (p + 1) * j->rows / parts - m0;
     long n0 = begin;
