@@ -40,6 +40,8 @@ class Service(Protocol):
 
     def status(self) -> HostStatus: ...
 
+    def clear_caches(self) -> None: ...
+
     def stop(self) -> None: ...
 
     def close(self) -> None: ...
@@ -130,6 +132,11 @@ class Client:
             raise HostError("the engine host did not answer: run `tokenleap host restart`")
         return reply.status
 
+    def clear_caches(self) -> None:
+        """Make the host forget stored answers and kept prefixes. HostError as for `status`."""
+        if not isinstance(self._ask(protocol.Clear(next(self._ids))), protocol.Cleared):
+            raise HostError("the engine host did not answer: run `tokenleap host restart`")
+
     def stop(self) -> None:
         """Tell the host to leave and wait until it has. HostError when there is none or it does not answer in
         time.
@@ -167,7 +174,7 @@ class Client:
                 self._startup_ms = (time.perf_counter() - started) * 1000
             return self._link
 
-    def _ask(self, message: protocol.StatusQuery | protocol.Stop) -> Message:
+    def _ask(self, message: protocol.StatusQuery | protocol.Clear | protocol.Stop) -> Message:
         link = self._connected(time.perf_counter(), start=False)
         answers: queue.SimpleQueue[Message] = queue.SimpleQueue()
         if not link.send(message, answers.put):

@@ -15,12 +15,26 @@ ProgressHook = Callable[[str, int, int], None]  # step, done, total (0: unknown)
 
 
 @dataclass(frozen=True)
+class SoFar:
+    """A running completion after a pass: its text as it came from the model, and the work done for it."""
+
+    raw: str
+    prompt_tokens: int = 0
+    reused_tokens: int = 0
+    new_tokens: int = 0
+    passes: int = 0
+
+
+@dataclass(frozen=True)
 class Hooks:
-    """How a running completion talks to the outside. `cancelled` is read before every chunk and pass."""
+    """How a running completion talks to the outside. `cancelled` is read before every chunk and pass. `text`
+    gets what is sure to stay of the answer, in whole lines; `so_far` is told before it.
+    """
 
     cancelled: Callable[[], bool]
     first: Callable[[], None]
     text: Callable[[str], None]
+    so_far: Callable[[SoFar], None] = lambda state: None
 
 
 class Engine(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from assistant import system_errors
-from assistant.engine import device
+from assistant.engine import device, mtp
 from assistant.errors import ModelCorruptError
 from assistant.models import catalog, store
 from assistant.models.catalog import Entry
@@ -30,6 +30,7 @@ def load(wanted: Wanted, progress: ProgressHook) -> Completer:
     begun = time.perf_counter()
     stored = store.open_model(folder)
     backbone, plan = device.load(stored, wanted.device, wanted.threads)
+    head = mtp.load_head(backbone, stored, entry.id)
     try:
         tokenizer = Tokenizer(stored.tokenizer_path)
     except ModelCorruptError as error:
@@ -43,6 +44,7 @@ def load(wanted: Wanted, progress: ProgressHook) -> Completer:
         precision=wanted.precision,
         path=plan.path,
         reason=plan.reason,
+        head=head,
         load_ms=(time.perf_counter() - begun) * 1000,
     )
     return Completer(loaded, wanted.store_bytes)

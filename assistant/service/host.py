@@ -46,6 +46,7 @@ class Connection:
     def __init__(self, number: int, writer: asyncio.StreamWriter, loop: asyncio.AbstractEventLoop) -> None:
         self.number = number
         self.open: set[int] = set()
+        self.asked = False
         self._writer = writer
         self._loop = loop
 
@@ -156,6 +157,8 @@ class Host:
         finally:
             for request_id in tuple(connection.open):
                 self._worker.cancel((connection.number, request_id))
+            if connection.asked:
+                self._worker.relax()
             del self._connections[connection.number]
             self._greeted.discard(connection.number)
             connection.close()
@@ -199,6 +202,9 @@ class Host:
             self._worker.cancel((connection.number, message.id))
         elif isinstance(message, protocol.StatusQuery):
             connection.write(protocol.StatusReply(message.id, self._status()))
+        elif isinstance(message, protocol.Clear):
+            self._worker.clear_caches()
+            connection.write(protocol.Cleared(message.id))
         elif isinstance(message, protocol.Stop):
             connection.write(protocol.Stopping(message.id))
             self._stop.set()
@@ -215,6 +221,7 @@ class Host:
                     f"more than {_OPEN_LIMIT} requests wait: wait for answers before asking more"
                 )
             connection.open.add(message.id)
+            connection.asked = True
             self._worker.submit(
                 (connection.number, message.id),
                 message.id,

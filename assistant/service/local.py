@@ -73,6 +73,10 @@ class LocalService:
             **self._worker.status(),
         )
 
+    def clear_caches(self) -> None:
+        """As Client.clear_caches."""
+        self._worker.clear_caches()
+
     def stop(self) -> None:
         """End the worker. HostError when the engine does not stop."""
         if not self._worker.close():

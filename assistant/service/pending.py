@@ -73,7 +73,7 @@ class Pending:
                     raise from_wire(message.code, message.message)
                 elif isinstance(message, protocol.Result):
                     return message.result
-                elif isinstance(message, protocol.StatusReply | protocol.Stopping):
+                elif isinstance(message, protocol.StatusReply | protocol.Cleared | protocol.Stopping):
                     raise HostError(
                         "the engine host answered something else than was asked: run `tokenleap host restart`"
                     )

@@ -7,15 +7,17 @@ to stay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from assistant.engine.backbone import Backbone
+from assistant.engine.backbone import Backbone, Cache
 from assistant.engine.draft import make_drafter
 from assistant.engine.generate import generate
+from assistant.engine.mtp import MtpHead
 from assistant.engine.prefix import PrefixStore
 from assistant.engine.sampling import Sampling
 from assistant.engine.stats import GenerationStats
+from assistant.errors import HeadError
 from assistant.post import clean, multiline
 from assistant.post.context import AnswerContext
 from assistant.post.stop import StopRule
@@ -23,7 +25,7 @@ from assistant.prompt import fim
 from assistant.prompt.budget import MeasuredBudget, PromptBudget
 from assistant.prompt.healing import Healing
 from assistant.prompt.tokenizer import StreamDecoder, Tokenizer
-from assistant.service.engine_api import Hooks
+from assistant.service.engine_api import Hooks, SoFar
 from assistant.service.protocol import CompletionRequest, CompletionResult
 
 _MARKS = 16  # tokens of a prompt besides prefix and suffix, at most
@@ -31,7 +33,9 @@ _MARKS = 16  # tokens of a prompt besides prefix and suffix, at most
 
 @dataclass(frozen=True)
 class LoadedEngine:
-    """A model ready to run. path, reason: how it runs on this machine and why; load_ms: without imports."""
+    """A model ready to run. path, reason: how it runs on this machine and why; load_ms: without imports; head: its
+    draft head, or what is wrong with it.
+    """
 
     backbone: Backbone
     tokenizer: Tokenizer
@@ -41,6 +45,7 @@ class LoadedEngine:
     path: str
     reason: str
     load_ms: float
+    head: MtpHead | HeadError | None = None
 
 
 class Completer:
@@ -53,7 +58,7 @@ class Completer:
         self.reason = loaded.reason
         self.load_ms = loaded.load_ms
         self._engine = loaded
-        self._store = PrefixStore(loaded.backbone, store_bytes)
+        self._store = _Store(loaded.backbone, store_bytes)
         self._measured = MeasuredBudget()
 
     def complete(self, request: CompletionRequest, hooks: Hooks) -> CompletionResult:
@@ -75,10 +80,8 @@ class Completer:
         drafter = None
         # Greedy candidates are all alike, so one is enough.
         for number in range(request.candidates if request.temperature > 0 else 1):
-            drafter = make_drafter(request.decode)
-            watch = Watch(
-                tokenizer, len(prompt.healed), context, hooks, stream=request.stream and number == 0
-            )
+            drafter = make_drafter(request.decode, head=self._engine.head)
+            watch = Watch(tokenizer, len(prompt.healed), context, hooks, number == 0, self._so_far(prompt.ids))
             generation = generate(
                 self._engine.backbone,
                 prompt.ids,
@@ -115,6 +118,9 @@ class Completer:
     def close(self) -> None:
         self._store.clear()
 
+    def _so_far(self, prompt: Sequence[int]) -> Callable[[str, int, int], SoFar]:
+        return lambda raw, new, passes: SoFar(raw, len(prompt), self._store.reused, new, passes)
+
     def _budget(self, request: CompletionRequest) -> PromptBudget:
         """What was asked for, else what suits this engine's speed; less where the model's context is too short."""
         prefix = request.prefix_tokens or self._measured.current.prefix_tokens
@@ -144,6 +150,16 @@ class Completer:
         )
 
 
+class _Store(PrefixStore):
+    """Remembers how much of the last prompt was there already."""
+
+    reused = 0
+
+    def take(self, ids: Sequence[int], room: int = 0) -> tuple[Cache, int]:
+        cache, self.reused = super().take(ids, room)
+        return cache, self.reused
+
+
 def _sampling(request: CompletionRequest, candidate: int) -> Sampling:
     return Sampling(
         temperature=request.temperature,
@@ -157,14 +173,18 @@ def _sampling(request: CompletionRequest, candidate: int) -> Sampling:
 
 @dataclass
 class Watch:
-    """Reads the tokens of one generation as text: says when to stop, tells what is sure to stay."""
+    """Reads the tokens of one generation as text: says when to stop, and after each pass, when told to `stream`,
+    what there is and what is sure to stay.
+    """
 
     tokenizer: Tokenizer
     healed: int  # bytes at the start that the file has already
     context: AnswerContext
     hooks: Hooks
     stream: bool
+    so_far: Callable[[str, int, int], SoFar] = lambda raw, new, passes: SoFar(raw, 0, 0, new, passes)
     text: str = ""
+    _passes: int = -1  # the first block is the prefill's
     _read: int = 0
     _told: str = ""
     _begun: bool = False
@@ -191,7 +211,9 @@ class Watch:
         if not self._begun:
             self._begun = True
             self.hooks.first()
+        self._passes += 1
         if self.stream:
+            self.hooks.so_far(self.so_far(self.text, self._read, self._passes))
             self._tell(self._rule.settled())
 
     def finish(self, answer: str) -> None:

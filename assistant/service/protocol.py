@@ -1,7 +1,7 @@
 """The messages between the engine host and its clients, and nothing else knows them.
 
-A client says Hello and is answered Welcome; then it sends Complete, Cancel, StatusQuery and Stop in any
-order. Every Complete is answered by exactly one Result (null: superseded) or Failure; Progress, First and
+A client says Hello and is answered Welcome; then it sends Complete, Cancel, StatusQuery, Clear and Stop in
+any order. Every Complete is answered by exactly one Result (null: superseded) or Failure; Progress, First and
 Text may come before it. PROTOCOL changes with any message; build_hash() tells two builds of the program
 apart. Light: standard library only.
 """
@@ -10,21 +10,23 @@ from __future__ import annotations
 
 import functools
 import math
+import typing
 from dataclasses import dataclass, replace
 from typing import Any
 
 from assistant.errors import TokenleapError, UsageError
 from assistant.service import sources, wire
 
-PROTOCOL = 1
+PROTOCOL = 2
 CANCELLED_NUMBER = -32800  # JSON-RPC's RequestCancelled
 
 DECODE_MODES = ("plain", "lookup", "mtp", "tree", "auto", "draft-model")
 MULTILINE = ("auto", "always", "never")
 TRIGGERS = ("invoked", "automatic", "warm")
+SOURCES = ("model", "cache", "type_through", "running")
 PREFIX_WINDOW = 256 * 1024  # characters; more than any budget of the prompt
 SUFFIX_WINDOW = 64 * 1024
-_WINDOW_STEP = 64 * 1024  # the window of a long prefix moves in steps, so that reuse survives typing
+WINDOW_STEP = 64 * 1024  # the window of a long prefix moves in steps, so that reuse survives typing
 
 
 class RequestCancelled(TokenleapError):
@@ -36,13 +38,18 @@ class RequestCancelled(TokenleapError):
 
 @dataclass(frozen=True)
 class CompletionRequest:
-    """What to complete and how. Requests equal but for document, stream and trigger have equal answers."""
+    """What to complete and how. Requests have equal answers when they differ in nothing but document, stream,
+    trigger, budget_ms and ahead.
+
+    An "invoked" request reads no stored answer; it shares an equal generation that runs. An "automatic" one
+    takes what there is: a stored answer, also what is left of one when the text typed since goes along with it,
+    or the running answer of its document. A "warm" one makes model and prefix ready and says nothing.
+    """
 
     prefix: str
     suffix: str = ""
     path: str | None = None
     language: str | None = None
-    document: str | None = None  # key of the open document: the newest request of a document wins
     model: str = "qwen2.5-coder-0.5b"
     precision: str = "int8"
     device: str = "auto"
@@ -59,16 +66,17 @@ class CompletionRequest:
     prefix_tokens: int = 0  # most tokens of the prefix in the prompt; 0: the prompt's own budget
     suffix_tokens: int = 0
     candidates: int = 1
+    document: str | None = None  # key of the open document: the newest request of a document wins
     stream: bool = False
-    trigger: str = (
-        "invoked"  # "invoked" never reads the answer cache; "warm" only makes the model and prefix ready
-    )
+    trigger: str = "invoked"
+    budget_ms: int = 0  # automatic: from then on the first line is answer enough; 0: wait for the whole
+    ahead: bool = False  # automatic: what is likely asked next is prepared, while nobody asks for anything
 
     def windowed(self) -> CompletionRequest:
         """The same request with no more text around the cursor than any prompt can use."""
         prefix, suffix = self.prefix, self.suffix[:SUFFIX_WINDOW]
         if len(prefix) > PREFIX_WINDOW:
-            prefix = prefix[(len(prefix) - PREFIX_WINDOW) // _WINDOW_STEP * _WINDOW_STEP :]
+            prefix = prefix[(len(prefix) - PREFIX_WINDOW) // WINDOW_STEP * WINDOW_STEP :]
         return (
             self
             if (prefix, suffix) == (self.prefix, self.suffix)
@@ -78,7 +86,7 @@ class CompletionRequest:
     def identity(self) -> CompletionRequest:
         """Equal for requests that may share one generation."""
         kind = "warm" if self.trigger == "warm" else "invoked"
-        return replace(self, document=None, stream=False, trigger=kind)
+        return replace(self, document=None, stream=False, trigger=kind, budget_ms=0, ahead=False)
 
     def check(self) -> None:
         """UsageError names the first field that cannot be."""
@@ -94,6 +102,7 @@ class CompletionRequest:
             ("min_p", 0, 1),
             ("seed", -(2**63), 2**64 - 1),
             ("candidates", 1, 32),
+            ("budget_ms", 0, 60_000),
         )
         for name, low, high in ranges:
             value = getattr(self, name)
@@ -107,7 +116,9 @@ class CompletionRequest:
 
 @dataclass(frozen=True)
 class CompletionResult:
-    """One answer, with the fields of `tokenleap complete --json`. Times in milliseconds."""
+    """One answer, with the fields of `tokenleap complete --json`. Times in milliseconds. Counts are of the work
+    done for it: a stored answer cost no pass.
+    """
 
     completion: str
     finish_reason: str  # stop, length, scope, cancelled or empty
@@ -131,12 +142,14 @@ class CompletionResult:
     startup_ms: float = 0.0
     tokens_per_second: float = 0.0
     candidates: tuple[str, ...] | None = None  # None unless several were asked for
+    source: str = "model"  # one of SOURCES: "type_through" is what typing left of a stored answer
+    more: bool = False  # the first line alone, in time; the rest goes on into the stored answers
 
     def to_json(self) -> dict[str, Any]:
         """The object that `--json` prints; "candidates" only when several were asked for."""
         made: dict[str, Any] = wire.to_json(self)
-        if self.candidates is None:
-            del made["candidates"]
+        for name in ("source", "more", *(("candidates",) if self.candidates is None else ())):
+            del made[name]
         return made
 
 
@@ -160,6 +173,10 @@ class HostStatus:
     waiting: int
     prefix_store_bytes: int
     answer_cache_bytes: int
+    passes: int  # these four: all work since the start, answered or not
+    prompt_tokens: int
+    reused_tokens: int
+    prepared: int  # generations begun that nobody had asked for yet
     log: str
 
     def to_json(self) -> dict[str, Any]:
@@ -195,6 +212,11 @@ class Cancel:
 
 @dataclass(frozen=True)
 class StatusQuery:
+    id: int
+
+
+@dataclass(frozen=True)
+class Clear:
     id: int
 
 
@@ -250,32 +272,19 @@ class StatusReply:
 
 
 @dataclass(frozen=True)
+class Cleared:
+    id: int
+
+
+@dataclass(frozen=True)
 class Stopping:
     id: int
 
 
-Message = (
-    Hello
-    | Welcome
-    | Complete
-    | Cancel
-    | StatusQuery
-    | Stop
-    | Progress
-    | First
-    | Text
-    | Result
-    | Failure
-    | StatusReply
-    | Stopping
-)
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
-        *(Hello, Welcome, Complete, Cancel, StatusQuery, Stop),
-        *(Progress, First, Text, Result, Failure, StatusReply, Stopping),
-    )
-}
+Request = Hello | Complete | Cancel | StatusQuery | Clear | Stop
+Reply = Welcome | Progress | First | Text | Result | Failure | StatusReply | Cleared | Stopping
+Message = Request | Reply
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in typing.get_args(Message)}
 
 
 def encode(message: Message) -> bytes:

@@ -1,8 +1,8 @@
-"""One thread owns the engine; requests come in as tickets and leave as messages.
+"""One thread owns the engine and runs what the desk says is next; the desk answers, while the lock is held.
 
-Every submitted key is answered by exactly one Result or Failure, sent while the lock is held, so nothing
-follows it. `send` callbacks must return at once and must not call the worker. This module imports no torch:
-the factory does, on the worker's thread.
+Every submitted key is answered by exactly one Result or Failure and nothing follows it. `send` callbacks must
+return at once and must not call the worker. This module imports no torch: the factory does, on the worker's
+thread.
 """
 
 from __future__ import annotations
@@ -13,35 +13,20 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from assistant.errors import HostError, OutOfMemoryError, TokenleapError
 from assistant.service import protocol
-from assistant.service.answers import Answers
-from assistant.service.engine_api import STORE_BYTES, Engine, EngineFactory, Hooks, ProgressHook, Wanted
-from assistant.service.protocol import CompletionRequest, CompletionResult, Message
-from assistant.service.tickets import INLINE, WARM, Ticket, Tickets
+from assistant.service.desk import Desk, Job, Send
+from assistant.service.engine_api import STORE_BYTES, Engine, EngineFactory, Hooks, Wanted
+from assistant.service.protocol import CompletionRequest, CompletionResult
+from assistant.service.tickets import Ticket
 from assistant.service.trouble import described, out_of_memory, understood
 
 log = logging.getLogger(__name__)
 
-Send = Callable[[Message], None]
-
-
-@dataclass
-class _Listener:
-    request_id: int
-    stream: bool
-    send: Send
-
-
-@dataclass
-class _Job:
-    request: CompletionRequest
-    listeners: dict[Hashable, _Listener] = field(default_factory=dict)
-    first: bool = False
-    text: str = ""  # streamed so far, for those who join later
+_TOTALS = ("passes", "prompt_tokens", "reused_tokens")
 
 
 class Worker:
@@ -51,15 +36,14 @@ class Worker:
         self._store_bytes = store_bytes
         self._find_factory = find_factory
         self._factory: EngineFactory | None = None
-        self._answers = Answers()
-        self._tickets: Tickets[_Job] = Tickets()
-        self._jobs: dict[Hashable, _Job] = {}
+        self._desk = Desk()
+        self._totals = dict.fromkeys(_TOTALS, 0)
         self._wake = threading.Condition()
         self._closing = False
         self._engine: Engine | None = None
         self._loaded: Wanted | None = None
+        self._stale = False  # the engine's caches are to be dropped
         self._state = "idle"
-        self._answered = 0
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self.ready = threading.Event()  # the engine's modules are imported, or could not be
 
@@ -79,46 +63,35 @@ class Worker:
         """
         request.check()
         request = request.windowed()
-        priority = WARM if request.trigger == "warm" else INLINE
         with self._wake:
             if self._closing:
                 raise HostError("the engine host is stopping: try again")
-            known = self._answers.get(request) if request.trigger == "automatic" else None
-            if known is not None:
-                self._answer_nothing(self._tickets.supersede(document, priority))
-                send(protocol.First(request_id))
-                send(protocol.Result(request_id, known))
-                self._answered += 1
-                return
-            job = _Job(request)
-            added = self._tickets.add(
-                key, job, priority=priority, document=document, identity=request.identity()
-            )
-            self._answer_nothing(added.superseded)
-            job = added.ticket.job
-            job.listeners[key] = _Listener(request_id, request.stream, send)
-            self._jobs[key] = job
-            if job.first:
-                send(protocol.First(request_id))
-            if job.text and request.stream:
-                send(protocol.Text(request_id, job.text))
+            self._desk.submit(key, request_id, request, document, send)
             self._wake.notify_all()
 
     def cancel(self, key: Hashable) -> None:
-        """Answer `key` as cancelled now; its generation stops when nobody else waits for it. Unknown keys:
-        nothing.
-        """
+        """As Desk.cancel."""
         with self._wake:
-            if self._tickets.cancel(key):
-                self._fail(key, protocol.RequestCancelled("the request was cancelled"))
+            self._desk.cancel(key)
+
+    def relax(self) -> None:
+        """Stop what is being prepared without anybody having asked, as when a client has gone."""
+        with self._wake:
+            self._desk.tickets.drop_unattended()
+
+    def clear_caches(self) -> None:
+        """Forget stored answers now, and kept prefixes before the next generation."""
+        with self._wake:
+            self._desk.answers.clear()
+            self._stale = True
+            self._wake.notify_all()
 
     def close(self, timeout: float = 5.0) -> bool:
         """Answer all that wait, stop the thread; False when it (a daemon) did not end in time."""
         with self._wake:
             self._closing = True
             self._state = "stopping"
-            for key in self._tickets.clear():
-                self._fail(key, HostError("the engine host was stopped before it could answer: try again"))
+            self._desk.close(HostError("the engine host was stopped before it could answer: try again"))
             self._wake.notify_all()
         if self._thread.is_alive():
             self._thread.join(timeout)
@@ -134,22 +107,13 @@ class Worker:
                 "precision": engine.precision if engine else None,
                 "engine": engine.path if engine else None,
                 "engine_reason": engine.reason if engine else None,
-                "requests": self._answered,
-                "waiting": self._tickets.waiting,
+                "requests": self._desk.answered,
+                "waiting": self._desk.tickets.waiting,
                 "prefix_store_bytes": engine.store_bytes() if engine else 0,
-                "answer_cache_bytes": self._answers.bytes,
+                "answer_cache_bytes": self._desk.answers.bytes,
+                "prepared": self._desk.prepared,
+                **self._totals,
             }
-
-    def _answer_nothing(self, keys: tuple[Hashable, ...]) -> None:
-        for key in keys:
-            listener = self._jobs.pop(key).listeners.pop(key)
-            listener.send(protocol.Result(listener.request_id, None))
-            self._answered += 1
-
-    def _fail(self, key: Hashable, error: TokenleapError) -> None:
-        listener = self._jobs.pop(key).listeners.pop(key)
-        listener.send(protocol.failure(listener.request_id, error))
-        self._answered += 1
 
     # The worker's thread, from here on.
 
@@ -159,29 +123,30 @@ class Worker:
         except Exception as error:
             log.error("the engine cannot be imported: %s", described(error))
         self.ready.set()
-        while True:
-            with self._wake:
-                ticket = None
-                while not self._closing and (ticket := self._tickets.next()) is None:
-                    self._state = "idle"
-                    self._wake.wait()
-                if ticket is None:
-                    break
-                self._state = "busy"
+        while (ticket := self._next()) is not None:
             outcome = self._outcome(ticket)
             with self._wake:
                 if isinstance(outcome, CompletionResult):
-                    self._answers.put(ticket.job.request, outcome)
-                for key in self._tickets.finish(ticket):
-                    if isinstance(outcome, TokenleapError):
-                        self._fail(key, outcome)
-                    else:
-                        listener = self._jobs.pop(key).listeners.pop(key)
-                        listener.send(protocol.Result(listener.request_id, outcome))
-                        self._answered += 1
+                    for name in _TOTALS:
+                        self._totals[name] += getattr(outcome, name)
+                self._state = "stopping" if self._closing else "idle"
+                self._desk.finish(ticket, outcome)
         self._drop_engine()
 
-    def _outcome(self, ticket: Ticket[_Job]) -> CompletionResult | TokenleapError:
+    def _next(self) -> Ticket[Job] | None:
+        """Waits for something to run; None when the worker closes."""
+        while True:
+            with self._wake:
+                ticket = None
+                while not self._closing and not self._stale and (ticket := self._desk.next()) is None:
+                    self._wake.wait()
+                stale, self._stale = self._stale, False
+                if not stale:
+                    self._state = "stopping" if ticket is None else "busy"
+                    return ticket
+            self._recover(drop=False)
+
+    def _outcome(self, ticket: Ticket[Job]) -> CompletionResult | TokenleapError:
         """Runs the ticket. Nothing that the engine raises gets further than this."""
         try:
             if ticket.abandoned:
@@ -196,16 +161,17 @@ class Worker:
             self._recover(isinstance(failure, OutOfMemoryError))
         return failure
 
-    def _complete(self, ticket: Ticket[_Job]) -> CompletionResult:
+    def _complete(self, ticket: Ticket[Job]) -> CompletionResult:
         job = ticket.job
         engine, load_ms = self._engine_for(job)
         begun = time.perf_counter()
         result = engine.complete(
             job.request,
             Hooks(
-                cancelled=lambda: ticket.abandoned or self._closing,
-                first=lambda: self._tell_first(job),
-                text=lambda text: self._tell_text(job, text),
+                cancelled=lambda: self._stopped(ticket),
+                first=lambda: self._tell(self._desk.told_first, job),
+                text=lambda text: self._tell(self._desk.told_text, job, text),
+                so_far=lambda state: self._tell(self._desk.told_so_far, job, state),
             ),
         )
         log.info(
@@ -215,7 +181,7 @@ class Worker:
         )
         return replace(result, load_ms=load_ms)
 
-    def _engine_for(self, job: _Job) -> tuple[Engine, float]:
+    def _engine_for(self, job: Job) -> tuple[Engine, float]:
         """The engine for the request and what loading it took, 0 when it was there."""
         asked = job.request
         wanted = Wanted(asked.model, asked.precision, asked.device, asked.threads, self._store_bytes)
@@ -225,7 +191,10 @@ class Worker:
             self._factory = self._find_factory()
         with self._wake:
             self._state = "loading"
-        tell = self._teller(job)
+
+        def tell(step: str, done: int, total: int) -> None:
+            self._tell(self._desk.told_progress, job, step, done, total)
+
         try:
             engine = self._factory(wanted, tell)
         except BaseException as error:
@@ -241,27 +210,13 @@ class Worker:
         log.info("loaded %s %s in %.0f ms: %s", engine.model, engine.precision, engine.load_ms, engine.path)
         return engine, engine.load_ms
 
-    def _teller(self, job: _Job) -> ProgressHook:
-        def tell(step: str, done: int, total: int) -> None:
-            with self._wake:
-                for listener in job.listeners.values():
-                    listener.send(protocol.Progress(listener.request_id, step, done, total))
-
-        return tell
-
-    def _tell_first(self, job: _Job) -> None:
+    def _stopped(self, ticket: Ticket[Job]) -> bool:
         with self._wake:
-            if not job.first:
-                job.first = True
-                for listener in job.listeners.values():
-                    listener.send(protocol.First(listener.request_id))
+            return self._desk.stopped(ticket) or self._closing
 
-    def _tell_text(self, job: _Job, text: str) -> None:
+    def _tell(self, told: Callable[..., None], *what: object) -> None:
         with self._wake:
-            job.text += text
-            for listener in job.listeners.values():
-                if listener.stream and text:
-                    listener.send(protocol.Text(listener.request_id, text))
+            told(*what)
 
     def _drop_engine(self) -> None:
         with self._wake:
@@ -283,7 +238,7 @@ class Worker:
             self._drop_engine()
         if drop:
             with self._wake:
-                self._answers.clear()
+                self._desk.answers.clear()
             gc.collect()
             torch = sys.modules.get("torch")
             if torch is not None and torch.cuda.is_available():

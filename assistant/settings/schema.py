@@ -173,6 +173,61 @@ class Settings:
         minimum=0,
         maximum=131072,
     )
+    enabled: bool = _setting(
+        True,
+        "Suggestions",
+        "whether an editor gets suggestions at all",
+        "editor",
+        has_flag=False,
+    )
+    languages_off: str = _setting(
+        "",
+        "Languages without suggestions",
+        "languages that get none, by the editor's names with commas between, such as markdown, plaintext",
+        "editor",
+        has_flag=False,
+    )
+    debounce_ms: int = _setting(
+        0,
+        "Pause before asking",
+        "milliseconds without a key before the model is asked, 0 follows the speed of typing",
+        "editor",
+        minimum=0,
+        maximum=5000,
+        has_flag=False,
+    )
+    first_line_ms: int = _setting(
+        250,
+        "Time for the first line",
+        "milliseconds after which the first line is shown and the rest follows, 0 waits for all",
+        "editor",
+        minimum=0,
+        maximum=60000,
+        has_flag=False,
+    )
+    fallback: str = _setting(
+        "auto",
+        "Way of suggesting",
+        "inline as ghost text, completion as an entry of the list, auto is what the editor can show",
+        "editor",
+        choices=("auto", "inline", "completion"),
+        has_flag=False,
+    )
+    statistics: bool = _setting(
+        True,
+        "Statistics",
+        "count on this machine what was shown and accepted; no code is stored",
+        "editor",
+        has_flag=False,
+    )
+    log_level: str = _setting(
+        "warning",
+        "Log",
+        "what the language server writes to the editor's log",
+        "editor",
+        choices=("error", "warning", "info", "debug"),
+        has_flag=False,
+    )
     idle_minutes: int = _setting(
         15,
         "Idle minutes",

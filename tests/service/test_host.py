@@ -133,10 +133,38 @@ def test_a_client_that_leaves_cancels_its_requests(hosts):
     assert stays.complete(hosts.request()).completion == "done"
 
 
+def test_what_is_prepared_ends_when_a_client_leaves(hosts):
+    stays, leaves = hosts.connect(), hosts.connect()
+    script, _ = hosts.held()
+    pending = leaves.submit(hosts.request(script, trigger="automatic", ahead=True, document="d"))
+    hosts.until(lambda: hosts.notes() == ["run"])
+    pending.cancel()
+    leaves.close()
+    hosts.until(lambda: hosts.notes() == ["run", "cancelled"])
+    hosts.until(lambda: stays.status().state == "idle")
+
+
+def test_a_client_can_clear_the_caches(hosts):
+    client = hosts.connect()
+    client.complete(hosts.request(trigger="automatic"))
+    assert client.status().answer_cache_bytes > 0
+    client.clear_caches()
+    assert client.status().answer_cache_bytes == 0
+    assert client.complete(hosts.request(trigger="automatic")).source == "model"
+
+
+def test_typing_along_with_an_answer_costs_no_generation(hosts):
+    client = hosts.connect()
+    shown = client.complete(hosts.request({"say": ["return", " x"]}, trigger="automatic", document="d"))
+    prefix = hosts.request({"say": ["return", " x"]}).prefix
+    typed = client.complete(protocol.CompletionRequest(prefix + "retu", trigger="automatic", document="d"))
+    assert (typed.completion, typed.source, typed.passes) == (shown.completion[4:], "type_through", 0)
+    assert hosts.notes() == ["run", "finished"] and client.status().passes == shown.passes
+
+
 def test_interrupting_the_waiting_client_cancels_its_request(hosts):
     client = hosts.connect()
     script, _ = hosts.held()
-    pending = client.submit(hosts.request(script))
 
     def interrupt():
         hosts.until(lambda: hosts.notes() == ["run"])
@@ -144,6 +172,7 @@ def test_interrupting_the_waiting_client_cancels_its_request(hosts):
 
     thread = threading.Thread(target=interrupt)
     thread.start()
+    pending = client.submit(hosts.request(script))
     with pytest.raises(KeyboardInterrupt):
         pending.result()
     thread.join()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
+import time
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from assistant.errors import HostError, NoSpaceError, OutOfMemoryError, UsageError
-from assistant.service.engine_api import Wanted
+from assistant.service.engine_api import SoFar, Wanted
 from assistant.service.local import LocalService
 from assistant.service.protocol import CompletionRequest, CompletionResult, RequestCancelled
 from assistant.service.trouble import described, out_of_memory, understood
@@ -241,3 +245,131 @@ def test_errors_are_understood_without_text_of_the_users():
 def test_torchs_own_error_is_known():
     torch = pytest.importorskip("torch")
     assert out_of_memory(torch.OutOfMemoryError("CUDA out of memory"))
+
+
+class Typewriter:
+    """Speaks a text line by line; a test opens the gate in front of each line but the first."""
+
+    def __init__(self, text="first\nsecond\nthird"):
+        self.lines = text.splitlines(keepends=True)
+        self.gates = [threading.Event() for _ in self.lines[1:]]
+        self.begun = threading.Event()
+        self.runs = []
+
+    def act(self, request, hooks):
+        self.runs.append(request)
+        text = self.lines[0]
+        hooks.first()
+        hooks.so_far(SoFar(text, 9, 5, 3, 2))
+        hooks.text(text.rstrip())
+        self.begun.set()
+        for line, gate in zip(self.lines[1:], self.gates, strict=True):
+            while not gate.wait(0.001):
+                if hooks.cancelled():
+                    return replace(RESULT, completion=text, finish_reason="cancelled", passes=2)
+            hooks.text(("\n" + line).rstrip())
+            text += line
+        return replace(RESULT, completion=text, passes=4, prompt_tokens=9, reused_tokens=5)
+
+    def release(self):
+        for gate in self.gates:
+            gate.set()
+
+
+AUTOMATIC = CompletionRequest("x = ", document="d", trigger="automatic")
+
+
+def test_the_first_line_comes_in_time_and_the_rest_without_a_second_generation(serve):
+    writer = Typewriter()
+    service, _ = serve(writer.act)
+    first = service.complete(replace(AUTOMATIC, budget_ms=1))
+    assert (first.completion, first.more, first.source) == ("first", True, "model")
+    assert (first.prompt_tokens, first.reused_tokens, first.passes) == (9, 5, 2)
+    assert 0 < first.first_token_ms <= first.total_ms
+    typed = service.complete(replace(AUTOMATIC, prefix="x = fi"))
+    assert (typed.completion, typed.source, typed.passes) == ("rst", "type_through", 0)
+    rest = service.submit(replace(AUTOMATIC, prefix="x = first"))
+    writer.release()
+    result = rest.result()
+    assert (result.completion, result.source) == ("\nsecond\nthird", "running")
+    assert len(writer.runs) == 1
+
+
+def test_a_running_answer_is_kept_for_the_newer_request_that_it_answers(serve):
+    writer = Typewriter()
+    service, _ = serve(writer.act)
+    older = service.submit(AUTOMATIC)
+    assert writer.begun.wait(20)
+    newer = service.submit(replace(AUTOMATIC, prefix="x = fir"))
+    assert older.result() is None
+    writer.release()
+    assert newer.result().completion == "st\nsecond\nthird"
+    assert len(writer.runs) == 1
+
+
+def test_what_was_prepared_is_there_and_all_work_is_counted(serve):
+    prepared = threading.Event()
+
+    def act(request, hooks):
+        hooks.first()
+        if request.prefix == "x = done":
+            prepared.set()
+        return replace(RESULT, passes=3, prompt_tokens=9, reused_tokens=5)
+
+    service, _ = serve(act)
+    service.complete(replace(AUTOMATIC, ahead=True))
+    assert prepared.wait(20)
+    after = service.complete(replace(AUTOMATIC, prefix="x = done"))
+    assert (after.completion, after.passes) == ("done", 0) and after.source in ("cache", "running")
+    status = service.status()
+    assert (status.prepared, status.passes, status.prompt_tokens, status.reused_tokens) == (1, 6, 18, 10)
+    assert status.requests == 2
+
+
+def test_cleared_caches_are_empty(serve):
+    service, engines = serve(lambda request, hooks: RESULT)
+    service.complete(AUTOMATIC)
+    assert service.status().answer_cache_bytes > 0
+    service.clear_caches()
+    assert service.status().answer_cache_bytes == 0
+    assert service.complete(AUTOMATIC).source == "model"
+    assert engines[0].dropped == 1
+
+
+@settings(max_examples=15)
+@given(st.lists(st.tuples(st.integers(0, 6), st.sampled_from(["ask", "cancel", "type", "back"])), max_size=60))
+def test_threads_answer_every_request_once_and_come_to_rest(moves):
+    def act(request, hooks):
+        text = "abc\nabc"
+        hooks.first()
+        for end in range(1, len(text) + 1):
+            if hooks.cancelled():
+                return replace(RESULT, completion=text[:end], finish_reason="cancelled")
+            hooks.so_far(SoFar(text[:end]))
+            if end == 3:
+                hooks.text(text[:end])
+        hooks.text(text[3:])
+        return replace(RESULT, completion=text)
+
+    told: list[int] = []
+    with LocalService(lambda wanted, progress: Engine(wanted, act)) as service:
+        prefix, pending = "", []
+        for number, move in moves:
+            if move == "ask":
+                request = replace(AUTOMATIC, prefix=prefix, document=str(number % 2), ahead=True, budget_ms=number)
+                pending.append(service.submit(request, lambda one: told.append(one.id)))
+            elif move == "cancel" and pending:
+                pending[-1 - number % len(pending)].cancel()
+            elif move == "type":
+                prefix += "abc\n"[number % 4]
+            elif move == "back":
+                prefix = prefix[:-number]
+        for one in pending:
+            with contextlib.suppress(RequestCancelled):
+                result = one.result()
+                assert result is None or "abc\nabc".endswith(result.completion) or result.more
+        deadline = time.monotonic() + 20
+        while service.status().state != "idle" or service.status().waiting:
+            assert time.monotonic() < deadline
+        assert service.status().requests == len(pending)
+    assert sorted(told) == [one.id for one in pending]

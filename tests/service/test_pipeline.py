@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -37,7 +38,8 @@ class Events:
     def __init__(self, cancelled=lambda: False):
         self.told = []
         self.firsts = 0
-        self.hooks = Hooks(cancelled, self.first, self.told.append)
+        self.states = []
+        self.hooks = Hooks(cancelled, self.first, self.told.append, self.states.append)
 
     def first(self):
         self.firsts += 1
@@ -177,6 +179,22 @@ def test_streamed_text_is_the_completion_and_never_taken_back(engine, lines, mul
     assert "".join(events.told) == result.completion
     assert (result.completion == "") == (result.finish_reason == "empty") == (result.empty_reason is not None)
     assert ask(completer, request, stream=False).completion == result.completion
+
+
+def test_what_there_is_so_far_is_told_after_every_pass_with_the_work_done_for_it(engine):
+    completer, _ = engine("x = 1\n    y = 2\n    return x")
+    ask(completer, trigger="warm")
+    events = Events()
+    result = completer.complete(replace(REQUEST, decode="plain", stream=False), events.hooks)
+    assert "".join(events.told) == result.completion
+    raws = [state.raw for state in events.states]
+    assert all(after.startswith(before) for before, after in itertools.pairwise(raws))
+    assert raws[-1].startswith(result.completion)
+    assert [state.passes for state in events.states] == list(range(result.passes + 1))
+    assert {(state.prompt_tokens, state.reused_tokens) for state in events.states} == {
+        (result.prompt_tokens, result.reused_tokens)
+    }
+    assert result.reused_tokens > 0
 
 
 def test_text_is_streamed_before_the_end(engine):

@@ -156,3 +156,71 @@ def test_thirty_asks_and_their_cancels_leave_nothing_to_run():
         assert tickets.cancel(key)
     assert tickets.waiting == 0
     assert tickets.finish(running) == (0,)
+
+
+def test_what_nobody_asked_for_waits_alone_and_gives_way_to_whoever_asks():
+    tickets = Tickets()
+    assert tickets.add_unattended("one", "i1") and tickets.add_unattended("two", "i2")
+    assert not tickets.add_unattended("again", "i2")
+    assert tickets.waiting == 1
+    running = tickets.next()
+    assert running.job == "two" and running.unattended
+    tickets.add_unattended("three", "i3")
+    add(tickets, 1, document="d")
+    assert running.abandoned and tickets.waiting == 1
+    assert tickets.finish(running) == ()
+    assert tickets.finish(tickets.next()) == (1,)
+
+
+def test_warming_does_not_stop_what_is_prepared_and_goes_after_it():
+    tickets = Tickets()
+    tickets.add_unattended("ahead", "i")
+    add(tickets, "warm", WARM)
+    running = tickets.next()
+    assert running.job == "ahead" and not running.abandoned
+    tickets.finish(running)
+    assert tickets.finish(tickets.next()) == ("warm",)
+
+
+def test_an_equal_ask_joins_what_is_prepared_at_its_own_priority():
+    tickets = Tickets()
+    tickets.add_unattended("ahead", "same")
+    assert add(tickets, 1, identity="same").shared
+    running = tickets.next()
+    assert running.job == "ahead" and running.priority == INLINE
+    add(tickets, 2, identity="other")
+    assert not running.abandoned
+    assert tickets.finish(running) == (1,)
+
+
+def test_a_released_ticket_goes_on_until_somebody_asks():
+    tickets = Tickets()
+    add(tickets, 1, document="d")
+    with pytest.raises(KeyError):
+        tickets.release(1)
+    running = tickets.next()
+    tickets.release(1)
+    assert running.unattended and not tickets.cancel(1)
+    assert tickets.add("2", None, priority=INLINE, document="d", identity=2, join=running).shared
+    assert not running.abandoned and tickets.finish(running) == ("2",)
+
+
+def test_who_joins_supersedes_the_older_ask_of_its_document_there():
+    tickets = Tickets()
+    add(tickets, 1, document="d", identity="a")
+    add(tickets, 2, document="e", identity="a")
+    running = tickets.next()
+    added = tickets.add(3, None, priority=INLINE, document="d", identity="b", join=running)
+    assert added.superseded == (1,) and tickets.finish(running) == (2, 3)
+
+
+def test_an_ask_that_is_served_already_stops_no_warming():
+    tickets = Tickets()
+    add(tickets, "warm", WARM, document="w")
+    add(tickets, 1, document="d")
+    running = tickets.next()
+    assert tickets.supersede("d", INLINE, "other", served=True) == (1,)
+    tickets.finish(running)
+    warm = tickets.next()
+    assert tickets.supersede("e", INLINE, "x", served=True) == () and not warm.abandoned
+    assert tickets.supersede("e", INLINE, "x") == ("warm",)
