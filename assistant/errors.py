@@ -57,6 +57,12 @@ class UnsupportedModelError(TokenleapError):
     code = "unsupported-model"
 
 
+class HeadError(TokenleapError):
+    """A draft head that is damaged, or made for another model than the one that runs."""
+
+    code = "head"
+
+
 class UnsupportedError(TokenleapError):
     """A choice that this machine or this version cannot serve."""
 

@@ -172,7 +172,7 @@ class Product:
             row.suffix,
             path=row.path,
             language=row.language,
-            drafter=make_drafter(mode),
+            drafter=make_drafter(mode, head=self.model.head),
             seed=seed,
             options=options,
         )
@@ -184,7 +184,7 @@ class Product:
             pass  # unknown names are an error now, not at the first case
 
         def run(case: Case, script: Sequence[int] | None) -> Completed:
-            drafter = make_drafter(mode) if script is None else infill.Scripted(script)
+            drafter = make_drafter(mode, head=self.model.head) if script is None else infill.Scripted(script)
             with leaving_out(options.without):
                 return self.complete(
                     case.prefix,

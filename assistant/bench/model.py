@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from assistant import locations
-from assistant.engine import device
+from assistant.engine import device, mtp
 from assistant.engine.backbone import Backbone
+from assistant.errors import HeadError
 from assistant.models import catalog, store
 from assistant.models.parts import Progress
 from assistant.prompt.tokenizer import Tokenizer
@@ -26,13 +27,16 @@ class Model:
     tokenizer: Tokenizer
     stored: store.StoredModel
     plan: device.Plan
+    head: mtp.MtpHead | HeadError | None = None
 
 
 def load(name: str, precision: str, threads: int = 0, progress: Progress | None = None) -> Model:
     """Open a model by catalog name or path. Raises what models.store and engine.device raise."""
-    stored = store.open_model(store.ensure(catalog.find(name), precision, progress))
+    entry = catalog.find(name)
+    stored = store.open_model(store.ensure(entry, precision, progress))
     backbone, plan = device.load(stored, threads=threads)
-    return Model(cast(Backbone, backbone), Tokenizer(stored.tokenizer_path), stored, plan)
+    head = mtp.load_head(backbone, stored, entry.id)
+    return Model(cast(Backbone, backbone), Tokenizer(stored.tokenizer_path), stored, plan, head)
 
 
 def set_threads(count: int) -> None:

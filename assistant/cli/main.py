@@ -25,6 +25,9 @@ COMMANDS = {
     "models": "list, bring, check and remove models",
     "config": "show and change settings",
     "host": "start, stop and inspect the engine host",
+    "lsp": "serve an editor: the language server",
+    "stats": "show what was suggested and accepted on this machine",
+    "train": "train a draft head for a model",
     "bench": "measure speed and quality on this machine",
     "doctor": "say what this machine can do and what is missing",
 }

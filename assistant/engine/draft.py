@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from assistant.engine.sampling import Sampling
-from assistant.errors import UnsupportedError, UsageError
+from assistant.errors import HeadError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from assistant.engine.backbone import Cache
+    from assistant.engine.mtp import MtpHead
 
 
 @dataclass(frozen=True)
@@ -71,22 +72,33 @@ class Drafter(Protocol):
 MODES = ("plain", "lookup", "mtp", "tree", "auto", "draft-model")
 
 
-def make_drafter(mode: str, cost: Sequence[float] | None = None) -> Drafter | None:
-    """The drafter of a decoding mode; None for plain. "auto" is lookup until there are trained heads.
+def make_drafter(
+    mode: str, cost: Sequence[float] | None = None, head: MtpHead | HeadError | None = None
+) -> Drafter | None:
+    """The drafter of a mode; None for plain. "auto" copies, and drafts with the head where there is a sound one.
 
-    cost[n]: time of a pass with n drafted tokens, cost[0] being 1, where this machine's is known. Raises
-    UsageError for an unknown mode, UnsupportedError for one that lacks a part.
+    cost[n]: time of a pass with n drafted tokens, cost[0] being 1, where this machine's is known. head: as
+    mtp.load_head gives it. Raises UsageError for an unknown mode, HeadError for one whose head is missing or
+    does not fit, UnsupportedError for one that this version lacks.
     """
     from assistant.engine.lookup import LookupDrafter
+    from assistant.engine.mtp import AutoDrafter, MtpDrafter
 
     if mode == "plain":
         return None
     if mode in ("lookup", "auto"):
-        return LookupDrafter() if cost is None else LookupDrafter(cost)
-    if mode in ("mtp", "tree"):
-        raise UnsupportedError(
-            f"Decoding mode {mode} needs trained heads, which this version lacks; use lookup or auto."
-        )
+        copying = LookupDrafter() if cost is None else LookupDrafter(cost)
+        if mode == "lookup" or head is None or isinstance(head, HeadError):
+            return copying
+        return AutoDrafter(copying, MtpDrafter(head, adaptive=True))
+    if mode == "mtp":
+        if isinstance(head, HeadError):
+            raise head
+        if head is None:
+            raise HeadError("there is no trained draft head for this model: use --decode lookup or auto")
+        return MtpDrafter(head)
+    if mode == "tree":
+        raise UnsupportedError("Decoding mode tree is not part of this version; use mtp, lookup or auto.")
     if mode == "draft-model":
         raise UnsupportedError(
             "Decoding mode draft-model needs a second model, which this version lacks; use lookup or auto."

@@ -7,8 +7,10 @@ from torch import Tensor
 
 from assistant.engine.cache import KeyValueCache
 from assistant.engine.quant import MARGIN, matrix
-from assistant.engine.qwen2 import MOST_ROWS, Rows, rotary_tables
+from assistant.engine.qwen2 import MOST_ROWS, HeadLayers, Rows, rotary_tables
+from assistant.models.headfile import HeadFile
 from assistant.models.store import StoredModel
+from assistant.types import ModelConfig
 from cuda_ops.cpu import Kernels, Layer, Scratch
 from cuda_ops.reference import FINE, GROUP, LANES
 
@@ -36,6 +38,11 @@ class Int8Layers:
             wide=self._hold(torch.empty(MOST_ROWS, wide)),
             attended=self._hold(torch.empty(MOST_ROWS, config.heads * config.head_dim)),
         )
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's shape."""
+        return self._config
 
     def _hold(self, tensor: Tensor) -> int:
         self._held.append(tensor)
@@ -105,3 +112,60 @@ class Int8Layers:
         hidden, (weight, scb) = hidden.contiguous(), self._head
         scores = self._kernels.int8_linear(*self._kernels.quantize_rows(hidden), weight, scb)
         return self._kernels.rescore(scores, hidden, weight, self._fine, scb, MARGIN)
+
+    def head(self, file: HeadFile, stored: StoredModel) -> HeadLayers:
+        """As Layers.head."""
+        return Int8Head(self, file)
+
+    @property
+    def parts(self) -> tuple[Kernels, Scratch, Tensor, Tensor, Tensor, tuple[Tensor, Tensor]]:
+        """Kernels, scratch memory, cosine and sine, weights of the last norm, the output head."""
+        return self._kernels, self._scratch, self._cosine, self._sine, self._norm, self._head
+
+
+class Int8Head:
+    """A draft head's matrices by the kernels, on the backbone's scratch memory."""
+
+    def __init__(self, layers: Int8Layers, file: HeadFile) -> None:
+        self._kernels, self._scratch, self._cosine, self._sine, self._norm, (weight, scb) = layers.parts
+        self._config = layers.config
+        self._tensors = {name: torch.from_numpy(array) for name, array in file.tensors.items()}
+        rows = self._tensors["vocabulary"].long()
+        self._weight, self._scb = weight[rows].contiguous(), scb[rows].contiguous()
+        self._ones = torch.ones(self._config.hidden_size)
+        config, tensors = self._config, self._tensors
+        self._layer = Layer(
+            **{f"{name}_w": tensors[f"{name}.weight"].data_ptr() for name in ("qkv", "out", "gate_up", "down")},
+            **{f"{name}_scb": tensors[f"{name}.SCB"].data_ptr() for name in ("qkv", "out", "gate_up", "down")},
+            qkv_bias=tensors["qkv.bias"].data_ptr(),
+            norm_in=self._ones.data_ptr(),
+            norm_post=self._ones.data_ptr(),
+            epsilon=config.norm_epsilon,
+            heads=config.heads,
+            kv_heads=config.kv_heads,
+            dim=config.head_dim,
+            width=(config.heads + 2 * config.kv_heads) * config.head_dim,
+            hidden=config.hidden_size,
+            inner=config.intermediate_size,
+            block=file.facts.down_block,
+        )
+
+    def project(self, name: str, x: Tensor) -> Tensor:
+        """As HeadLayers.project."""
+        weight, scb = self._tensors[f"{name}.weight"], self._tensors[f"{name}.SCB"]
+        return self._kernels.int8_linear(*self._kernels.quantize_rows(x), weight, scb)
+
+    def layer(self, x: Tensor, position: int, cache: KeyValueCache) -> Tensor:
+        """As HeadLayers.layer."""
+        last = self._config.layers - 1
+        positions = torch.tensor([position], dtype=torch.int32)
+        keys, values = cache.keys[last], cache.values[last]
+        self._kernels.decoder_layer(
+            self._layer, self._scratch, x, self._cosine, self._sine, positions, None, keys, values, position
+        )
+        return x
+
+    def scores(self, x: Tensor) -> Tensor:
+        """As HeadLayers.scores."""
+        normed = self._kernels.rms_norm_quantize(x, self._norm, self._config.norm_epsilon)
+        return self._kernels.int8_linear(*normed, self._weight, self._scb)[0]

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from assistant.engine.backbone import Cache
 from assistant.engine.cache import KeyValueCache
+from assistant.models.headfile import HeadFile
 from assistant.models.store import StoredModel
 
 MOST_ROWS = 128  # rows of one pass; longer calls are worked in parts of this size
@@ -72,6 +73,27 @@ class Layers(Protocol):
         """The output head: float32 [rows, hidden] -> float32 [rows, vocabulary]."""
         ...
 
+    def head(self, file: HeadFile, stored: StoredModel) -> HeadLayers:
+        """The parts of a draft head, run by this engine."""
+        ...
+
+
+class HeadLayers(Protocol):
+    """Runs a draft head's matrices on one row."""
+
+    def project(self, name: str, x: Tensor) -> Tensor:
+        """float32 [1, inputs] times the matrix `name` ("first", "later")."""
+        ...
+
+    def layer(self, x: Tensor, position: int, cache: KeyValueCache) -> Tensor:
+        """The head's decoder layer in place on x [1, hidden]; its key and value go to slot `position` of the cache's
+        last layer, beyond the cache's length, where the backbone's next pass writes its own."""
+        ...
+
+    def scores(self, x: Tensor) -> Tensor:
+        """The layer's output [1, hidden] -> scores of the draft vocabulary, float32 [V]."""
+        ...
+
 
 def rotary_tables(theta: float, dim: int, length: int) -> tuple[Tensor, Tensor]:
     """Cosine and sine, float32 [length, dim / 2], made in one go: a position's bits must not depend on the request."""
@@ -99,7 +121,13 @@ class Qwen2:
         """An empty cache; capacities beyond the model's context are ValueErrors at the first token that passes it."""
         return KeyValueCache(self.config, capacity)
 
-    def _embed(self, ids: Sequence[int]) -> Tensor:
+    @property
+    def layers(self) -> Layers:
+        """What runs the layers."""
+        return self._layers
+
+    def embed(self, ids: Sequence[int]) -> Tensor:
+        """float32 [rows, hidden]; ValueError for ids outside the vocabulary."""
         wanted = np.asarray(ids, dtype=np.int64)
         if wanted.min() < 0 or wanted.max() >= self._embedding.shape[0]:
             raise ValueError(f"ids must lie in 0..{self._embedding.shape[0] - 1}")
@@ -136,7 +164,7 @@ class Qwen2:
     def _pass(
         self, ids: Sequence[int], cache: KeyValueCache, parents: Sequence[int] | None, taps: Sequence[int]
     ) -> dict[str | int, Tensor]:
-        x = self._embed(ids)
+        x = self.embed(ids)
         rows = Rows(cache.grow(len(ids)), len(ids), parents)
         out: dict[str | int, Tensor] = {}
         for layer in range(self.config.layers):

@@ -10,8 +10,10 @@ from torch.nn import functional
 
 from assistant.engine.cache import KeyValueCache
 from assistant.engine.quant import MARGIN, matrix
-from assistant.engine.qwen2 import Rows, rotary_tables
+from assistant.engine.qwen2 import HeadLayers, Rows, rotary_tables
+from assistant.models.headfile import MATRICES, HeadFile
 from assistant.models.store import StoredModel
+from assistant.types import ModelConfig
 from cuda_ops import reference
 
 QKV = ["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"]
@@ -96,3 +98,64 @@ class TorchLayers:
             return scores
         weight, fine, scb = (matrix(self._stored, [f"lm_head.{part}"]) for part in ("weight", "fine", "SCB"))
         return reference.rescore(scores, hidden, weight, fine, scb, MARGIN)
+
+    def head(self, file: HeadFile, stored: StoredModel) -> HeadLayers:
+        """As Layers.head."""
+        rows = torch.from_numpy(file.tensors["vocabulary"]).long()
+        weight = matrix(stored, ["lm_head.weight"])[rows].float()
+        if self._int8:
+            weight = weight * (matrix(stored, ["lm_head.SCB"])[rows] / 127.0)[:, None]
+        return TorchHead(self, file, weight)
+
+    def rotary(self, position: int) -> tuple[Tensor, Tensor]:
+        """Cosine and sine [1, dim / 2] of a position."""
+        return self._cosine[position : position + 1], self._sine[position : position + 1]
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's shape."""
+        return self._config
+
+
+class TorchHead:
+    """A draft head's matrices as float32, in plain torch."""
+
+    def __init__(self, layers: TorchLayers, file: HeadFile, rows: Tensor) -> None:
+        """rows: float32 [V, hidden], the output rows of the draft vocabulary."""
+        self._layers, self._config, self._rows = layers, layers.config, rows
+        arrays = file.tensors
+        self._weights = {
+            name: torch.from_numpy(arrays[f"{name}.weight"]).float()
+            * (torch.from_numpy(arrays[f"{name}.SCB"]) / 127.0)[:, None]
+            for name in MATRICES
+        }
+        self._bias = torch.from_numpy(arrays["qkv.bias"])
+        self._block = file.facts.down_block
+
+    def _norm(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self._config.norm_epsilon)
+
+    def project(self, name: str, x: Tensor) -> Tensor:
+        """As HeadLayers.project."""
+        return functional.linear(x, self._weights[name])
+
+    def layer(self, x: Tensor, position: int, cache: KeyValueCache) -> Tensor:
+        """As HeadLayers.layer."""
+        config, weights = self._config, self._weights
+        keys, values = cache.keys[config.layers - 1], cache.values[config.layers - 1]
+        sizes = [config.heads, config.kv_heads, config.kv_heads]
+        qkv = functional.linear(self._norm(x), weights["qkv"], self._bias)
+        q, k, v = torch.split(qkv.view(1, sum(sizes), config.head_dim), sizes, dim=1)
+        cosine, sine = self._layers.rotary(position)
+        reference.append(keys, values, reference.rotate(k, cosine, sine), v, position)
+        seen = torch.arange(position + 1)
+        mixed = reference.decode_attention(reference.rotate(q, cosine, sine), keys, values, [seen])
+        x = x + functional.linear(mixed.reshape(1, -1), weights["out"])
+        inner = reference.silu_mul(functional.linear(self._norm(x), weights["gate_up"]))
+        if self._block:
+            inner = reference.hadamard(inner, self._block)
+        return x + functional.linear(inner, weights["down"])
+
+    def scores(self, x: Tensor) -> Tensor:
+        """As HeadLayers.scores."""
+        return functional.linear(self._norm(x), self._rows)[0]

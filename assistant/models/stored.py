@@ -48,6 +48,7 @@ class StoredModel:
         self.precision: str = description["precision"]
         self.config = config
         self.rotation = Rotation.read(description)
+        self.preparation: int = description.get("preparation", 0)
         self.sha256: str = description["weights"]["sha256"]
         self.tokenizer_sha256: str = description["tokenizer"]["sha256"]
         self.source_sha256: str = description["source"]["sha256"]
