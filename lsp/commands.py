@@ -10,7 +10,11 @@ from typing import Any
 
 from lsprotocol import types
 
-from lsp import convert, positions, reasons, uris
+from assistant.errors import TokenleapError
+from assistant.service import reasons
+from assistant.settings.save import save
+from lsp import convert, positions, uris
+from lsp.configuration import words
 from lsp.convert import ACCEPT, Place
 from lsp.features import fate
 from lsp.given import Book, Given
@@ -95,7 +99,9 @@ def _cycle(step: int) -> Callable[[Session, list[Any]], Awaitable[Any]]:
 
 def _switch(on: bool) -> Callable[[Session, list[Any]], Awaitable[Any]]:
     async def switch(session: Session, arguments: list[Any]) -> Any:
-        """[{scope: workspace | language | file, uri?, language?}]: until the server ends."""
+        """[{scope: workspace | language | file, uri?, language?, save?}]: until the server ends, or with `save` for
+        good: a workspace in its project's file, a language in the user's. `saved` is the file written, or null.
+        """
         asked = arguments[0] if arguments and isinstance(arguments[0], dict) else {}
         scope, uri, language = asked.get("scope", "workspace"), asked.get("uri"), asked.get("language")
         document = session.documents.get(uri) if isinstance(uri, str) else None
@@ -104,20 +110,35 @@ def _switch(on: bool) -> Callable[[Session, list[Any]], Awaitable[Any]]:
         what = {"workspace": "", "language": language, "file": uris.canonical(uri) if isinstance(uri, str) else None}
         if scope not in _SCOPES or not isinstance(what[scope], str):
             return None
-        session.overrides[(scope, str(what[scope]))] = on
+        session.overrides[(scope, str(what[scope]).lower() if scope == "language" else str(what[scope]))] = on
         if on and session.link.state is session.link.state.AWAY:
             session.begin(session.configuration.general)
-        return {"scope": scope, "enabled": on}
+        session.show_whether_on()
+        saved = _save(session, scope, language, on) if asked.get("save") is True else None
+        return {"scope": scope, "enabled": on, "saved": saved}
 
     return switch
 
 
+def _save(session: Session, scope: str, language: Any, on: bool) -> str | None:
+    """Writes what was switched into a settings file; its path, None when there is none for it."""
+    try:
+        if scope == "workspace" and (file := session.configuration.project_file()) is not None:
+            return str(save({"enabled": on}, file))
+        if scope == "language":
+            off = words(session.configuration.users().languages_off) - {language.lower()}
+            return str(save({"languages_off": ", ".join(sorted(off if on else off | {language.lower()}))}))
+    except (TokenleapError, OSError) as error:
+        session.tell(f"Tokenleap: the setting could not be saved: {error}")
+    return None
+
+
 async def _clear_caches(session: Session, arguments: list[Any]) -> Any:
-    """Forgets every answer and what the model has read: the engine host starts anew."""
+    """Forgets every answer and what the model has read, for all clients of the engine. Whether there was one."""
     session.desk.forget()
-    session.link.restart()
-    session.begin(session.configuration.general)
-    session.tell("Tokenleap: the caches are cleared")
+    cleared = await session.link.clear_caches()
+    session.tell("Tokenleap: " + ("the caches are cleared" if cleared else "no engine runs, so nothing is kept"))
+    return {"cleared": cleared}
 
 
 async def _why(session: Session, arguments: list[Any]) -> Any:
@@ -126,9 +147,9 @@ async def _why(session: Session, arguments: list[Any]) -> Any:
     uri = uri.get("uri") if isinstance(uri, dict) else uri
     key = uris.canonical(uri) if isinstance(uri, str) else next(reversed(session.reasons), "")
     code = session.reasons.get(key)
-    words = reasons.sentence(code) if code else "the last request was answered with a suggestion, or there was none"
-    session.tell(f"Tokenleap: {words}")
-    return {"reason": code, "message": words}
+    told = reasons.sentence(code) if code else "the last request was answered with a suggestion, or there was none"
+    session.tell(f"Tokenleap: {told}")
+    return {"reason": code, "message": told}
 
 
 async def _statistics(session: Session, arguments: list[Any]) -> Any:
@@ -139,14 +160,14 @@ async def _statistics(session: Session, arguments: list[Any]) -> Any:
 async def _status(session: Session, arguments: list[Any]) -> Any:
     """What the status line says, in full: the state, the model, and with how many others the engine is shared."""
     state, host = session.status, await session.link.status()
-    words = state.message or {"Normal": "ready", "Inactive": "off"}.get(state.kind, state.kind)
+    told = state.message or {"Normal": "ready", "Inactive": "off"}.get(state.kind, state.kind)
     if host is not None and host.model is not None:
-        words += f"; {host.model} {host.precision}, {host.engine}"
+        told += f"; {host.model} {host.precision}, {host.engine}"
     if host is not None and host.clients > 1:
-        words += f"; one engine serves {host.clients} clients"
-    session.tell(f"Tokenleap: {words}")
+        told += f"; one engine serves {host.clients} clients"
+    session.tell(f"Tokenleap: {told}")
     shared = None if host is None else {"pid": host.pid, "clients": host.clients, "model": host.model}
-    return {"kind": state.kind, "message": state.message, "busy": state.busy, "host": shared, "words": words}
+    return {"kind": state.kind, "message": state.message, "busy": state.busy, "host": shared, "words": told}
 
 
 COMMANDS: dict[str, Callable[[Session, list[Any]], Awaitable[Any]]] = {

@@ -60,6 +60,14 @@ class Configuration:
         path = uris.path_of(uri)
         return self._for(Path(path).parent if path is not None else self.root)
 
+    def users(self) -> Settings:
+        """What the user's own file says, and nothing else."""
+        return load(target=Path(os.sep), environment={}, strict=False).settings
+
+    def project_file(self) -> Path | None:
+        """The workspace's settings file, existing or not; None without a workspace."""
+        return None if self.root is None else files.find_project_file(self.root) or self.root / files.PROJECT_FILE
+
     def warnings(self) -> list[str]:
         """What was not taken, each sentence once; for the user."""
         told, self._untold = self._untold, []

@@ -16,14 +16,15 @@ from lsprotocol.types import LanguageKind, TextDocumentContentChangeEvent, TextD
 
 from assistant.errors import UnreadableFileError
 from assistant.languages import language_of
-from assistant.service.protocol import PREFIX_WINDOW, SUFFIX_WINDOW
+from assistant.service import window
+from assistant.service.window import Window
 from assistant.sourcefile import SourceFile
 from lsp import pieces, uris
 from lsp.pieces import Pieces
 from lsp.positions import Encoding
 
-_STEP = 64 * 1024  # the window of a long prefix moves in steps, so that what was read of it serves again
 _MARK = "\ufeff"
+_AROUND = Window()
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Snapshot:
     """What stood around one position.
 
     `prefix` and `suffix` are the model's text: \\n line ends, no byte order mark, no NUL, U+FFFD for a lone
-    surrogate, and no more than the windows of the service (`prefix` up to 64 Ki characters more, since its
+    surrogate, and no more than the window asked for (`prefix` up to window.STEP characters more, since its
     beginning moves in steps). `line_before` and `line_after` are the document's own characters.
     """
 
@@ -94,14 +95,14 @@ class Document:
         start = text.start_of(line)
         return text.between(start, text.end_of_line(start)) if 0 <= line < text.line_count else ""
 
-    def snapshot(self, line: int, unit: int) -> Snapshot:
+    def snapshot(self, line: int, unit: int, around: Window = _AROUND) -> Snapshot:
         """What stands around a position; beyond the last line that is the end of the text."""
         text = self._pieces
         place = text.locate(line, unit)
         line = min(max(line, 0), text.line_count - 1)
         start = text.start_of(line)
-        prefix, whole = text.before(place, PREFIX_WINDOW, _STEP)
-        suffix = text.after(place, SUFFIX_WINDOW)
+        prefix, whole = text.before(place, around.before, window.STEP)
+        suffix = text.after(place, around.after)
         if whole and prefix:
             prefix = prefix.removeprefix(_MARK)
         elif whole:

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeVar
 
 from assistant.errors import TokenleapError
 from assistant.service.client import Client, Service
@@ -23,6 +24,7 @@ from assistant.service.protocol import CompletionRequest, CompletionResult, Host
 
 log = logging.getLogger(__name__)
 
+Answer = TypeVar("Answer")
 OnProgress = Callable[[str, int, int], None]  # step, done, total (0: unknown)
 
 
@@ -93,25 +95,40 @@ class HostLink:
 
     async def status(self) -> HostStatus | None:
         """The host's own state; None when it does not say."""
-        found: asyncio.Future[HostStatus | None] = self._loop.create_future()
+        return await self._asked(lambda client: client.status())
 
-        def settle(status: HostStatus | None) -> None:
+    async def clear_caches(self) -> bool:
+        """Have the host forget stored answers and kept prefixes; False when it does not answer."""
+
+        def clear(client: Service) -> bool:
+            client.clear_caches()
+            return True
+
+        return await self._asked(clear) is True
+
+    async def _asked(self, question: Callable[[Service], Answer]) -> Answer | None:
+        """What the host answers, None when there is none or it does not."""
+        found: asyncio.Future[Answer | None] = self._loop.create_future()
+
+        def settle(answer: Answer | None) -> None:
             if not found.done():
-                found.set_result(status)
+                found.set_result(answer)
 
         def ask() -> None:
+            answer = None
             try:
-                status = self._client.status() if self._client is not None else None
-            except TokenleapError:
-                status = None
-            self._call(settle, status)
+                with contextlib.suppress(TokenleapError):
+                    answer = question(self._client) if self._client is not None else None
+            finally:
+                self._call(settle, answer)
 
         self._tasks.put(ask)
         return await found
 
-    def restart(self) -> None:
-        """End the host, so that it forgets all it keeps; the next `begin` starts it anew."""
-        self._tasks.put(lambda: self._reached().stop())
+    def look(self) -> None:
+        """Notice a host that went away while nobody waited for it."""
+        if self.state is State.READY and isinstance(self._client, Client) and self._client.host_pid is None:
+            self.lost("the engine host went away and is started again")
 
     def lost(self, words: str) -> None:
         """The host went away, as a request's error said."""

@@ -17,7 +17,7 @@ from lsprotocol.types import (
     TextDocumentItem,
 )
 
-from assistant.service.protocol import PREFIX_WINDOW
+from assistant.service.window import Window
 from lsp import uris
 from lsp.documents import Document, Documents
 
@@ -73,21 +73,21 @@ class Notebooks:
         for document in params.cell_text_documents:
             self._documents.close(document.uri)
 
-    def prefix_of(self, cell_uri: str) -> str:
+    def prefix_of(self, cell_uri: str, around: Window) -> str:
         """The model's text of the code cells before a cell, each ending with \\n; empty for other documents.
 
-        Of more than PREFIX_WINDOW characters whole cells at the beginning are left out.
+        Of more than the window before the cursor whole cells at the beginning are left out.
         """
         own = self._document(uris.canonical(cell_uri))
         if own is None:
             return ""
         texts: list[str] = []
-        room = PREFIX_WINDOW
+        room = around.before
         for cell in reversed(self._before(uris.canonical(cell_uri))):
             document = self._document(cell.key)
             if document is None or not cell.code or document.language != own.language:
                 continue
-            text = document.snapshot(document.line_count, 0).prefix
+            text = document.snapshot(document.line_count, 0, around).prefix
             if text and not text.endswith("\n"):
                 text += "\n"
             texts.append(text)

@@ -2,8 +2,9 @@
 
 Per document the newest request wins; an older one gets nothing (None) at once. A request nobody made by hand waits
 a little first (`pace`), so that a burst of keys costs one generation. What the host is at work on for a request
-that gave way or was cancelled is left running for a moment: the next request of the document, a key later, most
-likely goes on with it, and the host knows. Every call of `ask` returns or is cancelled, whatever the host does.
+that gave way is left running until the newer one is sent: most likely that goes on with it, and the host knows.
+Where there is no newer one, the host is told to stop at once. Every call of `ask` returns or is cancelled, whatever
+the host does.
 """
 
 from __future__ import annotations
@@ -25,10 +26,9 @@ from lsp.pace import Expected, Pace
 log = logging.getLogger(__name__)
 
 AUTOMATIC, INVOKED = "automatic", "invoked"
-LOAD_PATIENCE = 1.0  # seconds that a request nobody made by hand waits for the engine
+LOAD_PATIENCE = 10.0  # seconds that a request nobody made by hand waits for an engine that it had brought back
 ANSWER_PATIENCE = 60.0  # for the host's answer once the model is loaded
 MORE_PATIENCE = 1.5  # for alternatives once the first answer is there
-LEFT_RUNNING = 0.15  # for the next request of the document to come, or the host is told to stop
 RETRY_EVERY = 10.0  # between two tries to reach an engine that cannot be had, unless asked by hand
 _DOCUMENTS = 256  # whose last answers are remembered
 ALTERNATIVES = 2  # besides the first
@@ -73,7 +73,9 @@ class _Turn:
         self.signature = signature
         self.over = over
         self.users = 0
+        self.brings = False  # the engine was away, and this question has it brought
         self.work: asyncio.Task[Answer] | None = None  # at the host, once for all
+        self.sent = False
 
 
 class Desk:
@@ -93,7 +95,7 @@ class Desk:
         self._begin = begin
         self._on_trouble = on_trouble
         self._turns: dict[str, _Turn] = {}
-        self._left: dict[str, tuple[Job, asyncio.TimerHandle]] = {}
+        self._left: dict[str, Job] = {}  # document -> what runs for a question that gave way
         self._expected: dict[str, Expected] = {}
         self._tried = float("-inf")
         self._loop = asyncio.get_running_loop()
@@ -118,6 +120,7 @@ class Desk:
                     turn.work.cancel()
                 if self._turns.get(ask.document) is turn:
                     del self._turns[ask.document]
+                    self._stop_left(ask.document)
 
     def give_up(self, document: str) -> None:
         """The document was closed: nothing of it is wanted any more."""
@@ -133,6 +136,7 @@ class Desk:
 
     def warm(self, ask: Ask) -> None:
         """Have the text before the cursor read in, when nothing better is to be done."""
+        self._link.look()
         if self._link.state is State.READY and ask.document not in self._turns:
             self._link.submit(request(ask, trigger="warm"))
 
@@ -162,14 +166,18 @@ class Desk:
         return ask.settings.debounce_ms / 1000 if ask.settings.debounce_ms else self.pace.delay(ask.line_before)
 
     async def _prepared(self, ask: Ask, turn: _Turn) -> str | None:
-        """Waits for the engine as long as it is worth; a reason when there is none."""
+        """A reason when there is no engine. Waits for one that loads where the user asked by hand, or where it had
+        gone and this question has it brought.
+        """
         by_hand = ask.trigger == INVOKED
         now = time.monotonic()
+        self._link.look()
         retry = self._link.state is State.FAILED and (by_hand or now - self._tried > RETRY_EVERY)
         if self._link.state is State.AWAY or retry:
+            turn.brings = self._link.state is State.AWAY
             self._tried = now
             self._begin(ask.settings)
-        if self._link.state is State.LOADING:
+        if self._link.state is State.LOADING and (by_hand or turn.brings):
             waiting = asyncio.ensure_future(self._link.ready(None if by_hand else LOAD_PATIENCE))
             try:
                 await _first(waiting, turn.over)
@@ -182,7 +190,8 @@ class Desk:
     async def _asked(self, ask: Ask, turn: _Turn) -> Answer:
         begun = time.monotonic()
         job = self._link.submit(request(ask))
-        self._take_over(ask.document)
+        turn.sent = True
+        self._left.pop(ask.document, None)  # the host settles what becomes of it
         more = self._link.submit(_alternatives(ask)) if ask.trigger == INVOKED else None
         try:
             await _first(job.answer, turn.over, patience=ANSWER_PATIENCE)
@@ -200,7 +209,7 @@ class Desk:
             return Answer(reason="failed")
         finally:
             if not job.answer.done():
-                self._leave(ask.document, job)
+                self._give_way(ask.document, turn, job)
             if more is not None and not more.answer.done():
                 self._link.cancel(more)
 
@@ -220,23 +229,19 @@ class Desk:
 
     # What the host is at work on for a request that gave way.
 
-    def _leave(self, document: str, job: Job) -> None:
+    def _give_way(self, document: str, turn: _Turn, job: Job) -> None:
+        """Leave the job to a newer question of the document that is still to be sent, or stop it."""
+        newest = self._turns.get(document, turn)
         self._stop_left(document)
-        timer = self._loop.call_later(LEFT_RUNNING, self._stop_left, document)
-        self._left[document] = (job, timer)
+        if newest is turn or newest.sent:
+            self._link.cancel(job)
+        else:
+            self._left[document] = job
 
     def _stop_left(self, document: str) -> None:
-        job, timer = self._left.pop(document, (None, None))
-        if timer is not None:
-            timer.cancel()
+        job = self._left.pop(document, None)
         if job is not None and not job.answer.done():
             self._link.cancel(job)
-
-    def _take_over(self, document: str) -> None:
-        """A newer request of the document was sent: the host settles what becomes of the older one."""
-        _, timer = self._left.pop(document, (None, None))
-        if timer is not None:
-            timer.cancel()
 
 
 async def _first(*futures: asyncio.Future[Any], patience: float | None = None) -> None:

@@ -52,6 +52,7 @@ class Session:
         self.desk = Desk(self.link, pump.settled, self.begin, self.on_trouble)
         self.overrides: dict[tuple[str, str], bool] = {}  # (scope, what) -> on
         self.reasons: dict[str, str] = {}  # document -> why the last answer was empty
+        self._warned: set[str] = set()
         self.shows = False  # the client tells what it shows
         self.registered: set[str] = set()  # methods registered with the client while running
         self._loaded: tuple[object, ...] | None = None
@@ -66,6 +67,7 @@ class Session:
         self.ledger.switch(settings.statistics)
         if settings.enabled and self._loaded != _engine_of(settings):
             self.begin(settings)
+        self.show_whether_on()
         self.warn()
 
     def warn(self) -> None:
@@ -78,11 +80,24 @@ class Session:
         return document.language or language_of(uris.path_of(document.uri) or uris.name_of(document.uri))
 
     def is_on(self, uri: str, language: str | None, settings: Settings) -> bool:
-        """Whether suggestions are wanted: what was said of the file, its language, the workspace, the settings."""
-        for scope in (("file", uris.canonical(uri)), ("language", language or ""), ("workspace", "")):
+        """Whether suggestions are wanted: what was said of the file, else of its language, else of the workspace."""
+        named = (language or "").lower()
+        for scope in (("file", uris.canonical(uri)), ("language", named)):
             if scope in self.overrides:
                 return self.overrides[scope]
-        return settings.enabled and (language or "").lower() not in words(settings.languages_off)
+        on = self.overrides.get(("workspace", ""), settings.enabled)
+        return on and named not in words(settings.languages_off)
+
+    def show_whether_on(self) -> None:
+        """The status follows what was said of the workspace, unless it tells of something else."""
+        if self.status.kind in (status.NORMAL, status.INACTIVE) and not self.status.busy:
+            self._well()
+
+    def _well(self) -> None:
+        if self.overrides.get(("workspace", ""), self.configuration.general.enabled):
+            self.status.set(status.NORMAL)
+        else:
+            self.status.set(status.INACTIVE, "suggestions are off")
 
     def note_reason(self, document: str, reason: str) -> None:
         """Why the last answer in a document was empty."""
@@ -108,17 +123,20 @@ class Session:
         )
 
     def on_trouble(self, error: TokenleapError) -> None:
-        """A request failed. A host that went away is started again by the next request."""
+        """A request failed. A host that went away is started again by the next request, and told of once."""
         if isinstance(error, HostError):
             self.link.lost(str(error))
         else:
             self.status.set(status.ERROR, str(error))
-        self.status.say(f"Tokenleap: {error}")
+            self.status.say(f"Tokenleap: {error}")
 
-    def on_answer(self) -> None:
-        """An answer came: whatever was wrong is over."""
+    def on_answer(self, warning: str | None) -> None:
+        """An answer came: whatever was wrong is over. What the engine wants known is said once."""
         if self.link.state is State.READY:
-            self.status.set(status.NORMAL)
+            self._well()
+        if warning is not None and warning not in self._warned:
+            self._warned.add(warning)
+            self.status.say(f"Tokenleap: {warning}")
 
     def _on_state(self, state: State, sentence: str) -> None:
         if state is State.LOADING:
@@ -126,7 +144,7 @@ class Session:
             return
         self.progress.end()
         if state is State.READY:
-            self.status.set(status.NORMAL)
+            self._well()
         else:
             self.status.set(status.ERROR if state is State.FAILED else status.WARNING, sentence)
             self.status.say(f"Tokenleap: {sentence}")

@@ -16,6 +16,9 @@ from assistant.bench import model, sources
 from assistant.bench.intervals import median
 from assistant.bench.stream import Stream
 from assistant.engine.backbone import Backbone, Cache
+from assistant.engine.draft import DraftState
+from assistant.engine.mtp import DRAFT_LENGTH, MtpDrafter, MtpHead
+from assistant.engine.sampling import GREEDY
 
 CONTEXT = 512
 ROWS = tuple(range(1, 17))
@@ -59,6 +62,17 @@ def one_pass(backbone: Backbone, cache: Cache, ids: Sequence[int]) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
+def draft_step(backbone: Backbone, head: MtpHead, cache: Cache, ids: Sequence[int]) -> float:
+    """Milliseconds of one draft step, over a chain of DRAFT_LENGTH after `ids`."""
+    drafter = MtpDrafter(head)
+    cache.truncate(len(ids) - 1)  # its last row again, with the states that the head reads
+    out = backbone.forward(ids[-1:], cache, taps=head.taps)
+    state = DraftState([*ids, ids[0]], {key: rows[-1] for key, rows in out.items()}, cache, GREEDY)
+    start = time.perf_counter()
+    drafter.propose(state, DRAFT_LENGTH)
+    return (time.perf_counter() - start) * 1e3 / DRAFT_LENGTH
+
+
 def measure(
     loaded: model.Model,
     rounds: int = 15,
@@ -79,6 +93,7 @@ def measure(
     times: dict[int, list[float]] = {rows: [] for rows in ROWS}
     reads: dict[int, list[float]] = {count: [] for count in threads}
     prefills: list[float] = []
+    drafts = None if not isinstance(loaded.head, MtpHead) else [draft_step(backbone, loaded.head, cache, context)]
     order = list(ROWS)
     generator = random.Random(seed)
     for number in range(rounds):
@@ -92,6 +107,8 @@ def measure(
         # One row is the yardstick of everything else: taken a second time, right beside the reading of
         # memory.
         times[1].append(one_pass(backbone, cache, following[:1]))
+        if drafts is not None and isinstance(loaded.head, MtpHead):
+            drafts.append(draft_step(backbone, loaded.head, cache, context))
         if number % 3 == 0:
             fresh = backbone.new_cache(CONTEXT + max(ROWS))
             prefills.append(prefill(backbone, fresh, context))
@@ -104,7 +121,7 @@ def measure(
         "prefill_tokens_per_second": round(CONTEXT / median(prefills) * 1e3, 1),
         "weight_bytes": weight_bytes,
         "read_gb_s": round(read_gb_s, 2),
-        "draft_ms": None,
+        "draft_ms": None if drafts is None else round(median(drafts), 3),
         "context": CONTEXT,
         "one_row_gb_s": round(one_row_gb_s, 2),
         "read_share": round(one_row_gb_s / read_gb_s, 4),

@@ -49,6 +49,14 @@ def decode(found: dict[str, Any]) -> str:
     return table(head, rows)
 
 
+def typing(found: dict[str, Any]) -> str:
+    """Times by where the answer came from, and what it cost."""
+    rows = [(name, values["n"], values["median_ms"], values["p95_ms"]) for name, values in found.items()
+            if isinstance(values, dict)]  # fmt: skip
+    rest = {name: value for name, value in found.items() if not isinstance(value, dict)}
+    return "\n".join((table(("answer", "n", "median ms", "p95 ms"), rows), plain(rest)))
+
+
 def passes(found: dict[str, Any]) -> str:
     """What a pass costs by rows, and how near one row is to the memory's speed."""
     rows = [(count, ms, ms / found["rows_ms"]["1"]) for count, ms in found["rows_ms"].items()]

@@ -83,6 +83,21 @@ def _register_speed(commands: argparse._SubParsersAction[Parser]) -> None:
     )  # fmt: skip
     add_settings(memory, ("model",))
 
+    typing = _add(
+        commands,
+        "typing",
+        "replay somebody typing, over the language server, in real time",
+        _typing,
+        "Python and TypeScript of the projects that training holds out, where they were fetched; else Python of "
+        "installed packages.",
+    )
+    typing.add_argument(
+        "--rounds", type=whole_number("--rounds", 1, 1000), default=1, metavar="N",
+        help="recordings of each kind and language (default 1)",
+    )  # fmt: skip
+    typing.add_argument("--keys", type=whole_number("--keys", 1, 10**6), metavar="N", help="at most N of one recording")
+    add_settings(typing, ("model", "precision", "threads", "decode", "draft", "max_tokens", "multiline", "seed"))
+
     score = _add(commands, "score", "measure this machine in short and add a row to a file", _score)
     score.add_argument("--out", type=Path, metavar="FILE", help="JSON lines to add the row to")
     score.add_argument("--cases", type=Path, metavar="FILE", help="infilling cases, of which 40 are run")
@@ -246,6 +261,21 @@ def _memory(args: argparse.Namespace, settings: Settings) -> int:
 
     found = memory.of_process(args.pid) if args.pid else host_memory.measure(settings.model, args.context)
     return _show(args, found, tables.plain)
+
+
+def _typing(args: argparse.Namespace, settings: Settings) -> int:
+    from assistant.bench import keystrokes, tables, typing_replay
+    from assistant.cli import held_out
+
+    recordings = []
+    for language in keystrokes.LANGUAGES:
+        kinds = [kind for _ in range(args.rounds) for kind in keystrokes.KINDS]
+        made = list(keystrokes.record(held_out.texts(language, settings.seed), kinds, settings.seed))
+        if not made:
+            output.note(f"no {language}: the sources that training holds out are not on this machine")
+        recordings += made
+    found = typing_replay.measure(recordings, settings, settings.seed, args.keys, output.progress)
+    return _show(args, found, tables.typing)
 
 
 def _score(args: argparse.Namespace, settings: Settings) -> int:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from assistant import languages, sourcefile
-from assistant.cli import failures, output, reasons
+from assistant.cli import failures, output
 from assistant.cli.flags import Parser, add_settings, whole_number
 from assistant.errors import HostError, TokenleapError, UsageError
+from assistant.service import reasons
 from assistant.service.client import Client, Service
 from assistant.service.protocol import CompletionRequest, CompletionResult, HostStatus
 from assistant.settings.schema import SPECS, Settings
@@ -71,6 +72,8 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
         status = None if args.json else _status(service)
     if result is None:  # only a request that names a document can be superseded, and ours names none
         raise HostError("the engine host gave no answer: try again")
+    if result.warning is not None:
+        output.note(f"tokenleap: warning: {' '.join(result.warning.split())}")
     texts = result.candidates if result.candidates is not None else (result.completion,)
     if args.apply and result.completion:  # first, so that a file that cannot be written leaves no result
         source.with_insertion(offset, result.completion).write_atomic()

@@ -15,8 +15,8 @@ from assistant.cli.flags import Parser
 from assistant.service import history
 from assistant.service.figures import STAGES
 from assistant.service.history import KEPT_SECONDS, History
+from assistant.service.reasons import SENTENCES
 from assistant.settings.schema import Settings
-from lsp.reasons import SENTENCES
 
 _DAY = 86400
 _COUNTS = {

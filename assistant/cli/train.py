@@ -24,6 +24,11 @@ def register(subparsers: argparse._SubParsersAction[Parser]) -> None:
     parser.add_argument("--minutes", metavar="N", type=whole_number("--minutes", 1, 10**6), default=120)
     parser.add_argument("--only", choices=STAGES, help="one stage alone")
     parser.add_argument("--out", type=Path, metavar="FILE", help="where to write the head (default: the data folder)")
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help="try it all out in seconds, on a tiny model made on the spot; nothing is left behind but what --out names",
+    )
     add_settings(parser, ("model",))
     parser.set_defaults(run=run)
 
@@ -33,15 +38,19 @@ def run(args: argparse.Namespace, settings: Settings) -> int:
     from assistant.models import heads
     from assistant.training import run as stages
     from assistant.training.fit import Recipe
+    from assistant.training.smoke import SmokePlan
 
-    plan = stages.Plan(settings.model, args.tokens, Recipe(minutes=args.minutes))
+    smoke = SmokePlan() if args.smoke else None
+    plan = smoke or stages.Plan(settings.model, args.tokens, Recipe(minutes=args.minutes))
     wanted = STAGES if args.only is None else (args.only,)
     if "collect" in wanted:
         stages.gather(plan, output.note)
     if "fit" in wanted:
         stages.train(plan, output.note)
     if "finish" in wanted:
-        path = args.out or heads.own(settings.model)
+        path = args.out or (smoke.folder / "head.safetensors" if smoke else heads.own(plan.entry.id))
         found = stages.finish(plan, path, output.note)
         output.note(" / ".join(f"{100 * share:.1f}%" for share in found.shares) + " accepted at positions 1, 2, ..")
+        if smoke:
+            smoke.remove()
     return 0

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from assistant.service import wire
 from assistant.service.aim import LOOK_BACK, left_of
 from assistant.service.protocol import PREFIX_WINDOW, WINDOW_STEP, CompletionRequest, CompletionResult
+from assistant.service.window import STEP, Window
 
 OVERHEAD = 2048  # bytes that an entry costs besides its text
 _DROPPED_LINES = 3
@@ -164,6 +165,8 @@ def _keys(request: CompletionRequest) -> Iterator[bytes]:
     starts = [0]
     for _ in range(_DROPPED_LINES):
         starts.append(prefix.find("\n", starts[-1]) + 1)
+    if len(prefix) >= Window().before:
+        starts.append(STEP)
     if len(prefix) >= PREFIX_WINDOW:
         starts.append(WINDOW_STEP)
     for start in dict.fromkeys(start for start in starts if start == 0 or len(prefix) - start >= _NEAR):

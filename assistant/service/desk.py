@@ -20,6 +20,8 @@ from assistant.service.tickets import INLINE, WARM, Ticket, Tickets
 
 Send = Callable[[Message], None]
 
+AFTER_CANCEL = 0.5  # seconds that an answer which has begun goes on, for the next key to be typed along with it
+
 
 @dataclass
 class Listener:
@@ -44,6 +46,7 @@ class Job:
     text: str = ""  # sure to stay, whole lines
     so_far: SoFar = field(default_factory=lambda: SoFar(""))
     given: str = ""  # its first line, when that was an answer already
+    cancelled_at: float | None = None  # the last who waited has cancelled, on the desk's clock
 
     def says(self, typed: str) -> bool:
         """What was typed is what it says."""
@@ -87,8 +90,9 @@ class Desk:
         self._wait(key, Listener(request_id, request, document, send, deadline))
 
     def cancel(self, key: Hashable) -> None:
-        """Answer `key` as cancelled now. Its generation stops when nobody else waits for it, unless it has begun
-        to speak and may go on `ahead`: the next request may be for what it says. Unknown keys: nothing.
+        """Answer `key` as cancelled now. Its generation stops when nobody else waits for it; if it has begun to
+        speak and may go on `ahead`, only after AFTER_CANCEL: the next request may be for what it says. Unknown
+        keys: nothing.
         """
         job = self._jobs.get(key)
         if job is None:
@@ -97,6 +101,7 @@ class Desk:
         running = self.tickets.running
         if running is not None and running.job is job and job.so_far.raw and _may_go_on(request):
             self.tickets.release(key)
+            job.cancelled_at = self._clock() if running.unattended else None
         else:
             self.tickets.cancel(key)
         self._fail(key, protocol.RequestCancelled("the request was cancelled"))
@@ -140,7 +145,11 @@ class Desk:
 
     def stopped(self, ticket: Ticket[Job]) -> bool:
         """Whether it is of no use any more; asked before every chunk and pass, so here the clock is read."""
-        self._in_time(ticket.job)
+        job = ticket.job
+        self._in_time(job)
+        since = job.cancelled_at
+        if since is not None and ticket.unattended and self._clock() >= since + AFTER_CANCEL:
+            self.tickets.drop_unattended()
         return ticket.abandoned
 
     def told_first(self, job: Job) -> None:
@@ -177,6 +186,7 @@ class Desk:
         )
         self._answer_nothing(added.superseded)
         job = added.ticket.job
+        job.cancelled_at = None
         if added.ticket.running:
             listener.source = "running"
             listener.typed = request.prefix[len(job.request.prefix) :]
@@ -263,6 +273,8 @@ def _first_line_result(job: Job, line: str, listener: Listener) -> CompletionRes
         reused_tokens=state.reused_tokens,
         new_tokens=state.new_tokens,
         passes=state.passes,
+        drafted=state.drafted,
+        accepted=state.accepted,
         tokens_per_pass=max(0, state.new_tokens - 1) / state.passes if state.passes else 0.0,
         source=listener.source,
         more=True,

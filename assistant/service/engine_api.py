@@ -23,6 +23,8 @@ class SoFar:
     reused_tokens: int = 0
     new_tokens: int = 0
     passes: int = 0
+    drafted: int = 0
+    accepted: int = 0
 
 
 @dataclass(frozen=True)

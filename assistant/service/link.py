@@ -15,6 +15,7 @@ from assistant.errors import HostError
 from assistant.service import launch, protocol, wire
 from assistant.service.protocol import Message
 
+_BLOCK = 65536  # bytes
 GONE = "the engine host went away while it worked on this request: try again, it starts by itself"
 
 
@@ -69,8 +70,10 @@ class Link:
         try:
             for value in self._frames.feed(b""):
                 self._hand_over(protocol.decode(value))
-            while data := self._socket.recv(65536):
-                for value in self._frames.feed(data):
+            # One buffer for all reads: a new one for each, mostly empty, tears the heap.
+            buffer = memoryview(bytearray(_BLOCK))
+            while count := self._socket.recv_into(buffer):
+                for value in self._frames.feed(bytes(buffer[:count])):
                     message = protocol.decode(value)
                     if isinstance(message, protocol.Failure) and message.id == 0:
                         reason = message

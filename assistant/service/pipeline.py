@@ -146,8 +146,14 @@ class Completer:
             precision=self.precision,
             decode=decode,
             candidates=texts if request.candidates > 1 else None,
+            warning=self._warning(request),
             **figures,
         )
+
+    def _warning(self, request: CompletionRequest) -> str | None:
+        """Auto does without a head that cannot be used, but not in silence."""
+        head = self._engine.head
+        return str(head) if request.decode == "auto" and isinstance(head, HeadError) else None
 
 
 class _Store(PrefixStore):

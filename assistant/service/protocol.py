@@ -17,7 +17,7 @@ from typing import Any
 from assistant.errors import TokenleapError, UsageError
 from assistant.service import sources, wire
 
-PROTOCOL = 2
+PROTOCOL = 3
 CANCELLED_NUMBER = -32800  # JSON-RPC's RequestCancelled
 
 DECODE_MODES = ("plain", "lookup", "mtp", "tree", "auto", "draft-model")
@@ -144,11 +144,13 @@ class CompletionResult:
     candidates: tuple[str, ...] | None = None  # None unless several were asked for
     source: str = "model"  # one of SOURCES: "type_through" is what typing left of a stored answer
     more: bool = False  # the first line alone, in time; the rest goes on into the stored answers
+    warning: str | None = None  # what the user should know, in one sentence: the draft head cannot be used
 
     def to_json(self) -> dict[str, Any]:
-        """The object that `--json` prints; "candidates" only when several were asked for."""
+        """The object that `--json` prints; "candidates" and "warning" only when there are any."""
         made: dict[str, Any] = wire.to_json(self)
-        for name in ("source", "more", *(("candidates",) if self.candidates is None else ())):
+        optional = [name for name in ("candidates", "warning") if made[name] is None]
+        for name in ("source", "more", *optional):
             del made[name]
         return made
 

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass, replace
 
 from assistant.languages import language_of
+from assistant.service.window import Window
 from lsp import positions, uris
 from lsp.convert import Place, own_text
 from lsp.documents import Document
@@ -68,11 +69,12 @@ def question(
     session.warn()
     if not session.is_on(uri, language, settings):
         return "off"
-    shot = document.snapshot(line, unit)
+    around = Window.of(settings.prefix_tokens, settings.suffix_tokens)
+    shot = document.snapshot(line, unit, around)
     place = Place.of(shot, document)
     prefix, suffix = shot.prefix, shot.suffix
     if selected is not None:
-        start, end = document.snapshot(selected.line, selected.start), document.snapshot(selected.line, selected.end)
+        start, end = (document.snapshot(selected.line, at, around) for at in (selected.start, selected.end))
         if not (start.line == end.line == shot.line and start.unit <= shot.unit <= end.unit):
             return "selected"
         prefix, suffix = start.prefix + _LINE_END.sub("\n", selected.text), end.suffix
@@ -81,7 +83,7 @@ def question(
         document=uris.canonical(uri),
         revision=shot.revision,
         position=(shot.line, shot.unit, selected.text if selected else ""),
-        prefix=session.notebooks.prefix_of(uri) + prefix,
+        prefix=around.last(session.notebooks.prefix_of(uri, around) + prefix),
         suffix=suffix,
         line_before=shot.line_before,
         path=path,
@@ -100,11 +102,12 @@ async def suggestions(session: Session, asked: Question) -> list[Given] | None:
     if answer.reason != SUPERSEDED and _moved_on(session, asked):
         answer = Answer(reason=CHANGED, result=answer.result, debounce_ms=answer.debounce_ms)
     record = _count(session, asked, answer)
+    if answer.result is not None:
+        session.on_answer(answer.result.warning)
     if answer.reason is not None:
         session.note_reason(ask.document, answer.reason)
         return None if answer.reason in (SUPERSEDED, CHANGED) else []
     session.reasons.pop(ask.document, None)
-    session.on_answer()
     given = session.book.add(
         ask.document, asked.document.uri, ask.revision, asked.place, answer.texts, record
     )

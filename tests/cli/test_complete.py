@@ -12,7 +12,7 @@ from types import TracebackType
 import pytest
 
 from assistant import sourcefile
-from assistant.cli import complete, reasons
+from assistant.cli import complete
 from assistant.cli import main as cli
 from assistant.errors import (
     HostError,
@@ -22,6 +22,7 @@ from assistant.errors import (
     UnsupportedError,
 )
 from assistant.post import clean
+from assistant.service import reasons
 from assistant.service.client import OnProgress, OnText
 from assistant.service.protocol import CompletionRequest, CompletionResult, HostStatus
 from assistant.settings.schema import SPECS
@@ -146,12 +147,12 @@ def test_nothing_to_suggest_is_exit_1_with_the_reason(
         assert said.out == "" and file.read_bytes() == before
 
 
-def test_every_setting_that_is_not_the_hosts_reaches_the_request(service: Scripted, file: Path) -> None:
+def test_every_setting_that_has_a_flag_reaches_the_request(service: Scripted, file: Path) -> None:
     values = {"precision": "fp32", "decode": "plain", "multiline": "never", "device": "cpu", "model": "other"}
     flags = []
     expected: dict[str, object] = {}
     for spec in SPECS.values():
-        if spec.host_wide:
+        if not spec.has_flag:  # the host's and the editors'
             continue
         value: object = values.get(spec.name, spec.kind(1) if spec.name != "top_p" else 0.5)
         expected[spec.name] = value

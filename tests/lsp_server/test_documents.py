@@ -24,8 +24,10 @@ from lsprotocol.types import (
     TextDocumentContentChangeWholeDocument,
 )
 
+from assistant.service import window
 from assistant.service.protocol import CompletionRequest
-from lsp import documents, pieces
+from assistant.service.window import Window
+from lsp import pieces
 from lsp.documents import Document, Documents
 from lsp.positions import Encoding
 
@@ -116,9 +118,7 @@ EXAMPLES = 170  # for each encoding
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int, int]:
     """Windows that a text of a few hundred characters does not fit in: characters before, step, after."""
-    monkeypatch.setattr(documents, "PREFIX_WINDOW", 40)
-    monkeypatch.setattr(documents, "_STEP", 8)
-    monkeypatch.setattr(documents, "SUFFIX_WINDOW", 20)
+    monkeypatch.setattr(window, "STEP", 8)
     return 40, 8, 20
 
 
@@ -132,7 +132,7 @@ def check(document: Document, model: Model, at: tuple[int, int], windows: tuple[
     offset = model.offset(*at)
     line = min(at[0], len(lines) - 1)
     start, end = lines[line]
-    found = document.snapshot(*at)
+    found = document.snapshot(*at, Window(before, after))
     assert (found.prefix, found.suffix) == model.windows(offset, before, step, after)
     assert (found.line, found.line_before, found.line_after) == (line, model.text[start:offset], model.text[offset:end])
     assert found.unit == sum(map(model.width, model.text[start:offset]))
@@ -219,16 +219,17 @@ def test_every_position_is_found_and_named_again(text: str, encoding: Encoding, 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("length", [300_000, 420_000])
-def test_the_windows_are_those_of_the_service(line_end: str, length: int) -> None:
+@pytest.mark.parametrize("around", [Window(), Window.of(131072, 131072)], ids=["usual", "largest"])
+def test_the_windows_are_those_of_the_service(line_end: str, length: int, around: Window) -> None:
     lines = [f"x_{number} = '😀' * {number}" for number in range(length // 18)]
     document = Document("untitled:a", None, 1, line_end.join(lines), "utf-16")
     plain = "\n".join(lines)
     for line in (0, 5, len(lines) // 3, len(lines) // 2, len(lines) - 1, len(lines) + 5):
         before = plain if line >= len(lines) else "\n".join([*lines[:line], lines[line][:4]])
-        asked = CompletionRequest(before, plain[len(before) :]).windowed()
-        found = document.snapshot(line, 4)
-        assert (found.prefix, found.suffix) == (asked.prefix, asked.suffix)
-        assert CompletionRequest(found.prefix, found.suffix).windowed().prefix == found.prefix
+        found = document.snapshot(line, 4, around)
+        assert (found.prefix, found.suffix) == (around.last(before), plain[len(before) :][: around.after])
+        asked = CompletionRequest(found.prefix, found.suffix)
+        assert asked.windowed() == asked
 
 
 def test_the_beginning_of_a_long_prefix_stays_while_the_user_types() -> None:
@@ -414,9 +415,9 @@ def test_vscode_factoriomod_debug_14_codercom_338_a_mark_is_no_text() -> None:
 
 def test_only_the_first_character_can_be_the_mark() -> None:
     document = Document("untitled:a", None, 1, "\ufeff" * 400_000, "utf-16")
-    assert (document.snapshot(0, 5).prefix, document.snapshot(0, 0).suffix) == ("\ufeff" * 4, "\ufeff" * (2**16 - 1))
-    asked = CompletionRequest("\ufeff" * 400_000).windowed()
-    assert document.snapshot(0, 400_000).prefix == asked.prefix
+    assert document.snapshot(0, 5).prefix == "\ufeff" * 4
+    assert document.snapshot(0, 0).suffix == "\ufeff" * (Window().after - 1)
+    assert document.snapshot(0, 400_000).prefix == Window().last("\ufeff" * 400_000)
 
 
 def test_vdm_vscode_232_no_nul_reaches_the_model(tmp_path: Path) -> None:

@@ -229,6 +229,71 @@ def test_cycling_goes_round(desk):
     assert editor.command("tokenleap.next", 12345) is None
 
 
+def test_clearing_the_caches_makes_the_host_forget_and_keeps_it(desk):
+    editor = desk.editor()
+    editor.open(URI, "x = ")
+    pid = desk.host()
+
+    def runs():
+        assert editor.suggestion(URI, 0, 4, trigger=2).items
+        return len(desk.runs(prefix="x = "))
+
+    assert (runs(), runs()) == (1, 1)
+    assert editor.command("tokenleap.clearCaches") == {"cleared": True}
+    assert "the caches are cleared" in editor.messages()[-1]
+    assert (runs(), desk.host()) == (2, pid)
+    assert editor.status["kind"] == "Normal"
+
+
+def test_what_is_switched_can_be_saved(desk, tmp_path, own_home):
+    own_home.settings('# mine\nlanguages_off = "markdown"\n')
+    uri = f"file://{tmp_path}/a.py"
+    editor = desk.editor(start=False)
+    editor.start(PLAIN, rootUri=f"file://{tmp_path}")
+    editor.ready()
+    editor.open(uri, "x = ")
+    workspace, python = {"scope": "workspace", "save": True}, {"scope": "language", "language": "python", "save": True}
+    assert editor.command("tokenleap.disable", workspace)["saved"] == str(tmp_path / ".tokenleap.toml")
+    assert editor.command("tokenleap.disable", python)["saved"] == str(own_home.path / "config" / "settings.toml")
+    assert editor.command("tokenleap.disable", {"scope": "file", "uri": uri, "save": True})["saved"] is None
+    assert (tmp_path / ".tokenleap.toml").read_text() == "enabled = false\n"
+    assert (own_home.path / "config" / "settings.toml").read_text() == '# mine\nlanguages_off = "markdown, python"\n'
+    later = desk.editor(start=False)
+    later.start(PLAIN, rootUri=f"file://{tmp_path}")
+    later.open(uri, "x = ")
+    assert later.suggestion(uri, 0, 4).items == []
+    later.command("tokenleap.enable", {"scope": "language", "language": "python"})
+    assert later.command("tokenleap.enable", python)["enabled"] is True
+    assert later.command("tokenleap.enable", workspace)["saved"]
+    assert later.suggestion(uri, 0, 4).items
+    assert (own_home.path / "config" / "settings.toml").read_text() == '# mine\nlanguages_off = "markdown"\n'
+
+
+def test_what_cannot_be_saved_is_told_and_counts_all_the_same(desk, own_home):
+    own_home.settings("no = toml = at all")
+    editor = desk.editor()
+    editor.open(URI, "x = ")
+    told = editor.command("tokenleap.disable", {"scope": "language", "language": "python", "save": True})
+    assert told == {"scope": "language", "enabled": False, "saved": None}
+    assert "could not be saved" in editor.messages()[-1]
+    assert editor.suggestion(URI, 0, 4).items == []
+
+
+def test_enabling_a_workspace_leaves_its_languages_off(desk):
+    editor = desk.editor(start=False)
+    editor.start(PLAIN, initializationOptions={"enabled": False, "languages_off": "markdown"})
+    other = "file:///tmp/none/a.md"
+    editor.open(URI, "x = ")
+    editor.open(other, "x = ", "markdown")
+    editor.until(lambda: editor.status.get("kind") == "Inactive")
+    editor.command("tokenleap.enable")
+    assert editor.suggestion(URI, 0, 4).items
+    assert editor.status["kind"] == "Normal"
+    assert editor.suggestion(other, 0, 4).items == []
+    editor.command("tokenleap.disable")
+    assert editor.status["kind"] == "Inactive"
+
+
 def test_why_nothing_was_suggested(desk):
     desk.script(say="", empty="scope")
     editor = desk.editor()

@@ -14,7 +14,7 @@ from lsprotocol.types import (
     DidOpenNotebookDocumentParams,
 )
 
-from assistant.service.protocol import PREFIX_WINDOW
+from assistant.service.window import Window
 from lsp.documents import Documents
 from lsp.notebooks import Notebooks
 
@@ -82,22 +82,22 @@ def client() -> Client:
 def test_python_lsp_server_466_a_cell_knows_what_earlier_cells_import() -> None:
     client = Client()
     client.open([cell("a"), cell("b")], [item("a", "import os"), item("b", "")])
-    assert client.notebooks.prefix_of(uri("b")) == "import os\n"
-    assert client.notebooks.prefix_of(uri("a")) == ""
+    assert client.notebooks.prefix_of(uri("b"), Window()) == "import os\n"
+    assert client.notebooks.prefix_of(uri("a"), Window()) == ""
 
 
 def test_code_cells_of_the_same_language_are_the_context(client: Client) -> None:
-    assert client.notebooks.prefix_of(uri("c")) == "import os\nimport sys\nx = 1\n"
-    assert client.notebooks.prefix_of(uri("b")) == "import os\nimport sys\n"
-    assert client.notebooks.prefix_of(uri("query")) == ""
-    assert client.notebooks.prefix_of("untitled:Untitled-1") == ""
+    assert client.notebooks.prefix_of(uri("c"), Window()) == "import os\nimport sys\nx = 1\n"
+    assert client.notebooks.prefix_of(uri("b"), Window()) == "import os\nimport sys\n"
+    assert client.notebooks.prefix_of(uri("query"), Window()) == ""
+    assert client.notebooks.prefix_of("untitled:Untitled-1", Window()) == ""
 
 
 def test_every_spelling_of_a_cell_is_the_cell(client: Client) -> None:
     client.open([cell("W0sZmlsZQ%3D%3D"), cell("b")], [item("W0sZmlsZQ%3D%3D", "import os"), item("b", "")])
     other = {"uri": uri("W0sZmlsZQ=="), "version": 2}
     client.change(textContent=[{"document": other, "changes": [{"text": "import re"}]}])
-    assert client.notebooks.prefix_of(uri("b").replace("%20", " ")) == "import re\n"
+    assert client.notebooks.prefix_of(uri("b").replace("%20", " "), Window()) == "import re\n"
 
 
 def test_typing_in_an_earlier_cell_is_seen(client: Client) -> None:
@@ -108,34 +108,34 @@ def test_typing_in_an_earlier_cell_is_seen(client: Client) -> None:
             {"document": {"uri": uri("gone"), "version": 2}, "changes": [{"text": "x"}]},
         ]
     )
-    assert client.notebooks.prefix_of(uri("b")) == "import re\nimport sys\n"
+    assert client.notebooks.prefix_of(uri("b"), Window()) == "import re\nimport sys\n"
     document = client.documents.get(uri("a"))
     assert document is not None and (document.version, document.line_end) == (2, "\r\n")
 
 
 def test_cells_are_added_moved_removed_and_become_text(client: Client) -> None:
     client.splice(1, 0, cell("new"), didOpen=[item("new", "y = 2")])
-    assert client.notebooks.prefix_of(uri("c")) == "import os\nimport sys\ny = 2\nx = 1\n"
+    assert client.notebooks.prefix_of(uri("c"), Window()) == "import os\nimport sys\ny = 2\nx = 1\n"
     client.splice(1, 1, didClose=[{"uri": uri("new")}])
     assert uri("new") not in client.documents
-    assert client.notebooks.prefix_of(uri("c")) == "import os\nimport sys\nx = 1\n"
+    assert client.notebooks.prefix_of(uri("c"), Window()) == "import os\nimport sys\nx = 1\n"
     client.splice(0, 1)
     client.splice(99, 3, cell("a"))  # beyond the end: at the end
-    assert client.notebooks.prefix_of(uri("c")) == "x = 1\n"
-    assert client.notebooks.prefix_of(uri("a")) == "x = 1\n"
+    assert client.notebooks.prefix_of(uri("c"), Window()) == "x = 1\n"
+    assert client.notebooks.prefix_of(uri("a"), Window()) == "x = 1\n"
     client.change(data=[cell("b", kind=1)])
-    assert client.notebooks.prefix_of(uri("c")) == ""
+    assert client.notebooks.prefix_of(uri("c"), Window()) == ""
 
 
 def test_a_cell_that_is_closed_and_opened_in_one_change_is_open(client: Client) -> None:
     client.splice(0, 1, cell("a"), didOpen=[item("a", "import re")], didClose=[{"uri": uri("a")}])
-    assert client.notebooks.prefix_of(uri("b")) == "import re\n"
+    assert client.notebooks.prefix_of(uri("b"), Window()) == "import re\n"
 
 
 def test_a_closed_notebook_leaves_nothing(client: Client) -> None:
     client.close("a", "b")  # some clients name no cells, some all
     assert (len(client.notebooks), len(client.documents)) == (0, 0)
-    assert client.notebooks.prefix_of(uri("c")) == ""
+    assert client.notebooks.prefix_of(uri("c"), Window()) == ""
     client.close("a")
     client.splice(0, 0, cell("a"), didOpen=[item("a", "x")])
     client.change(notebook="file:///other.ipynb", data=[cell("a")])
@@ -144,7 +144,7 @@ def test_a_closed_notebook_leaves_nothing(client: Client) -> None:
 
 def test_a_notebook_opened_again_is_the_new_one(client: Client) -> None:
     client.open([cell("b"), cell("c")], [item("b", "z = 3"), item("c", "")])
-    assert client.notebooks.prefix_of(uri("c")) == "z = 3\n"
+    assert client.notebooks.prefix_of(uri("c"), Window()) == "z = 3\n"
     assert sorted(document.uri for document in client.documents) == [uri("b"), uri("c")]
 
 
@@ -153,8 +153,8 @@ def test_of_many_large_cells_the_last_are_enough() -> None:
     names = [f"cell{number}" for number in range(100)]
     text = "x = 1\n" * 5000
     client.open([*map(cell, names)], [item(name, f"# {name}\n{text}") for name in names])
-    found = client.notebooks.prefix_of(uri("cell99"))
-    assert PREFIX_WINDOW <= len(found) <= PREFIX_WINDOW + len(text) + 20
+    found = client.notebooks.prefix_of(uri("cell99"), Window())
+    assert Window().before <= len(found) <= Window().before + len(text) + 20
     assert found.startswith("# cell") and found.endswith(f"# cell98\n{text}")
 
 
@@ -181,4 +181,5 @@ def test_any_changes_leave_the_clients_order(splices: list[tuple[int, int, list[
         )
         assert len(client.documents) == len(order)
         for number, name in enumerate(order):
-            assert client.notebooks.prefix_of(uri(name)) == "".join(f"{before}\n" for before in order[:number])
+            expected = "".join(f"{before}\n" for before in order[:number])
+            assert client.notebooks.prefix_of(uri(name), Window()) == expected

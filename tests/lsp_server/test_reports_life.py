@@ -197,6 +197,31 @@ def test_a_host_that_is_killed_is_back_with_the_next_request(desk):
     assert len(editor.messages()) == 1 and editor.status["kind"] == "Normal"
 
 
+def test_a_host_that_was_killed_while_nobody_waited_is_back_with_the_next_key(desk):
+    editor = desk.editor()
+    editor.open(URI, "x = ")
+    assert editor.suggestion(URI, 0, 4).items
+    with Client.connect(start=False) as client:
+        os.kill(client.host_pid, signal.SIGKILL)
+    desk.until(lambda: not _alive_host())
+    desk.host()
+    desk.until(lambda: editor.suggestion(URI, 0, 4, trigger=2).items)
+    assert len(editor.messages()) == 1 and editor.status["kind"] == "Normal"
+    kinds = [status["kind"] for status in editor.sent("didChangeStatus")]
+    assert "Error" not in kinds
+
+
+def test_an_empty_answer_too_says_that_all_is_well_again(desk):
+    editor = desk.editor()
+    editor.open(URI, "x = ")
+    desk.script(**{"raise": True})
+    assert editor.suggestion(URI, 0, 4).items == []
+    assert editor.status["kind"] == "Error"
+    desk.script(say="", empty="scope")
+    assert editor.suggestion(URI, 0, 4).items == []
+    assert editor.status["kind"] == "Normal"
+
+
 def _alive_host() -> bool:
     from assistant.service.endpoint import Endpoint, HostLock
 

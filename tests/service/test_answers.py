@@ -7,9 +7,10 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assistant.service import protocol
+from assistant.service import protocol, window
 from assistant.service.answers import OVERHEAD, Answers
 from assistant.service.protocol import CompletionRequest, CompletionResult
+from assistant.service.window import Window
 
 RESULT = CompletionResult("x = 1", "stop", None, "m", "int8", "auto", prompt_tokens=9, new_tokens=4, passes=3)
 REQUEST = CompletionRequest("a", "b")
@@ -117,6 +118,16 @@ def test_an_answer_is_found_when_the_window_of_a_long_file_moves_on():
     answers.put(CompletionRequest(text[: edge - 2]).windowed(), replace(RESULT, completion=text[edge - 2 : edge + 9]))
     moved = CompletionRequest(text[: edge + 3]).windowed()
     assert len(moved.prefix) < protocol.PREFIX_WINDOW + 10
+    assert answers.get(moved).completion == text[edge + 3 : edge + 9]
+
+
+def test_an_answer_is_found_when_the_window_of_an_editors_request_moves_on():
+    answers, around = Answers(), Window()
+    text = "v = 1\n" * 20_000
+    edge = around.before + window.STEP
+    answers.put(CompletionRequest(around.last(text[: edge - 2])), replace(RESULT, completion=text[edge - 2 : edge + 9]))
+    moved = CompletionRequest(around.last(text[: edge + 3]))
+    assert len(moved.prefix) == around.before + 3
     assert answers.get(moved).completion == text[edge + 3 : edge + 9]
 
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from assistant.errors import HostError
 from assistant.service.answers import OVERHEAD
+from assistant.service.desk import AFTER_CANCEL
 from assistant.service.protocol import CompletionRequest, CompletionResult, Failure, First, RequestCancelled, Result
 from tests.service.typist import PROGRAM, Typist, says
 
@@ -219,6 +220,32 @@ def test_after_a_cancel_the_answer_that_has_begun_serves_the_next_request():
     second = typist.ask()
     typist.drain()
     assert second.result.source == "running" and typist.runs.count(typist.asked[0].request) == 1
+
+
+def test_after_a_cancel_an_answer_that_has_begun_goes_on_for_a_moment_only():
+    typist = Typist()
+    typist.ask()
+    typist.step(), typist.step()
+    typist.cancel(1)
+    typist.now = AFTER_CANCEL - 0.01
+    typist.step()
+    assert not typist.desk.tickets.running.abandoned
+    typist.now = AFTER_CANCEL
+    typist.step()
+    assert typist.desk.tickets.running is None and len(typist.runs) == 1
+    assert typist.desk.answers.bytes == 0
+
+
+def test_who_joins_what_was_cancelled_gets_all_of_it():
+    typist = Typist()
+    typist.ask()
+    typist.step(), typist.step()
+    typist.cancel(1)
+    typist.prefix = PROGRAM[:2]
+    second = typist.ask()
+    typist.now = 2 * AFTER_CANCEL
+    typist.drain()
+    assert (second.result.completion, second.result.source) == (says("")[2:], "running")
 
 
 @pytest.mark.parametrize("change", [{"ahead": False}, {"trigger": "invoked"}])

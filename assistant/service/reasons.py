@@ -1,11 +1,13 @@
-"""What to say when there is nothing to suggest: the answer's reason code as a sentence.
+"""Why nothing was suggested, as a sentence: the answer's own reasons and the language server's.
 
-The codes are those of `assistant.post.clean.REASONS` and of a cancelled request; a test holds them together.
+The engine's codes are those of `assistant.post.clean.REASONS` and of a cancelled request; a test holds them
+together. Light: standard library only.
 """
 
 from __future__ import annotations
 
 SENTENCES = {
+    # The engine's, by the codes of its filters.
     "end": "the model ended at once",
     "prose": "the model answered with prose instead of code",
     "special": "the model wrote only control tokens",
@@ -19,6 +21,15 @@ SENTENCES = {
     "closing": "the model only closed what the file closes already",
     "short": "what the model wrote is too short to be of use",
     "cancelled": "the request was cancelled",
+    # The language server's.
+    "off": "suggestions are off here: see the settings enabled and languages_off, or run tokenleap.enable",
+    "loading": "the model is being loaded",
+    "failed": "the engine cannot be reached: see the status",
+    "superseded": "a newer request took its place",
+    "changed": "the text changed meanwhile",
+    "closed": "the document is not open and there is no file to read",
+    "selected": "the entry chosen in the list does not stand at the cursor",
+    "error": "the language server failed: see its log",
 }
 
 
