@@ -148,6 +148,10 @@ def _register_makers(commands: argparse._SubParsersAction[Parser]) -> None:
         maker.add_argument("--packages", metavar="NAME,NAME", help="installed packages, or stdlib")
         add_settings(maker, ("seed",))
         maker.set_defaults(maker=name)
+    maker = _add(commands, "held-out", "make prompts out of projects that no head was trained on", _make_held_out)
+    maker.add_argument("--out", type=Path, required=True, metavar="FILE", help="JSON lines to write")
+    maker.add_argument("--count", type=whole_number("--count", 1, 100_000), default=200, metavar="N")
+    add_settings(maker, ("seed",))
 
 
 # -- running
@@ -327,6 +331,21 @@ def _accuracy(args: argparse.Namespace, settings: Settings) -> int:
             settings.threads,
             output.progress,
         )
+    return _show(args, found, tables.plain)
+
+
+def _make_held_out(args: argparse.Namespace, settings: Settings) -> int:
+    from assistant.bench import rows, tables
+    from assistant.training import corpus, prompts
+
+    files = corpus.files(corpus.default_folder(), held_out=True)
+    if not files:
+        raise UsageError("the corpus is not on this machine: run `tokenleap train --only collect` first")
+    made = prompts.build(corpus.sample(files, settings.seed), args.count, settings.seed)
+    rows.write_jsonl(args.out, made)
+    found = {"rows": len(made), "seed": settings.seed, "out": str(args.out)}
+    for field in ("kind", "language"):
+        found[field] = {name: sum(row[field] == name for row in made) for name in sorted({r[field] for r in made})}
     return _show(args, found, tables.plain)
 
 

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from assistant.errors import HeadError
+from assistant.models.rotation import BLOCKS
 from assistant.models.stored import StoredModel
 from assistant.types import ModelConfig
 
@@ -106,11 +108,12 @@ def read(path: Path, base: StoredModel) -> HeadFile:
         named = {field.name: about[field.name] for field in fields(Facts)}
         facts = Facts(**named | {"taps": tuple(about["taps"]), "acceptance": tuple(about["acceptance"])})
         tensors = {name.removeprefix("mtp."): tensor for name, tensor in load(body).items()}
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise HeadError(f"{path} is not a draft head of this version: train one or use --decode lookup") from error
     if facts.format != FORMAT:
         raise HeadError(f"{path} has the format {facts.format!r} and {FORMAT!r} is needed: train a head again")
     _check_base(path, facts, base)
+    _check_facts(path, facts, base)
     _check_shapes(path, tensors, base)
     return HeadFile(path, facts, tensors)
 
@@ -123,6 +126,15 @@ def _check_base(path: Path, facts: Facts, base: StoredModel) -> None:
         raise HeadError(f"the draft head {path} was trained with another tokenizer than {base.id} has: use lookup")
     if facts.preparation != base.preparation:
         raise HeadError(f"the draft head {path} was trained for weights prepared otherwise: train it again")
+
+
+def _check_facts(path: Path, facts: Facts, base: StoredModel) -> None:
+    """What the engine would read beyond the model's layers, or turn in blocks that it cannot."""
+    inner = base.config.intermediate_size
+    taps = all(type(tap) is int and 0 <= tap < base.config.layers for tap in facts.taps)
+    block = facts.down_block == 0 or (facts.down_block in BLOCKS and inner % facts.down_block == 0)
+    if len(facts.taps) != 3 or not taps or not block:
+        raise HeadError(f"the draft head {path} reads layers or blocks that {base.id} lacks: train it again")
 
 
 def _check_shapes(path: Path, tensors: Mapping[str, Array], base: StoredModel) -> None:
@@ -148,6 +160,7 @@ def _check_shapes(path: Path, tensors: Mapping[str, Array], base: StoredModel) -
 
 def quantised(matrix: Array) -> tuple[Array, Array]:
     """float32 [N, K] -> int8 [N, K] and float32 [N]: bitsandbytes' rows, each by its largest value."""
-    largest = np.abs(matrix).max(axis=1)
-    scale = np.where(largest > 0, 127.0 / np.maximum(largest, 1e-30), 0.0)
-    return np.rint(matrix * scale[:, None]).astype(np.int8), largest.astype(np.float32)
+    largest = np.abs(matrix).max(axis=1).astype(np.float32)
+    # as torch divides, which rounds twice (convert.quantise_rows)
+    scale = np.float32(1) / np.maximum(largest, np.float32(1e-30)) * np.float32(127)
+    return np.rint(matrix * scale[:, None]).astype(np.int8), largest

@@ -53,7 +53,10 @@ class Hole:
 
 
 def holes(sources: Iterable[Source], seed: int) -> Iterator[Hole]:
-    """One hole a source, in the kinds' order; sources too short for one are passed over."""
+    """One hole a source, in the kinds' order; sources too short for one are passed over.
+
+    Prefix, middle and suffix join to the file's text around the hole, with newline characters for every line end.
+    """
     draw = random.Random(seed)
     number = 0
     for source in sources:
@@ -68,13 +71,15 @@ def holes(sources: Iterable[Source], seed: int) -> Iterator[Hole]:
             cut = draw.choice([len(body) - len(body.lstrip()), draw.randrange(len(body) + 1)])
             if not body[cut:].strip():
                 continue
-            after = "\n" + "".join(lines[at + 1 :])[:TEXT]
+            after = line[len(body) :] + "".join(lines[at + 1 :])[:TEXT]
             hole = Hole(kind, source, before + body[:cut], body[cut:], after)
         elif kind == "block":
             count = draw.randint(2, 12)
             indent = line[: len(line) - len(line.lstrip())]
-            rest = "".join(lines[at : at + count])[len(indent) :].rstrip("\n")
-            hole = Hole(kind, source, before + indent, rest, "\n" + "".join(lines[at + count :])[:TEXT])
+            block = "".join(lines[at : at + count])[len(indent) :]
+            middle = block.rstrip("\n")
+            after = block[len(middle) :] + "".join(lines[at + count :])[:TEXT]
+            hole = Hole(kind, source, before + indent, middle, after)
         else:
             hole = Hole(kind, source, before, "".join(lines[at:])[:TEXT], "")
         if hole.middle.strip():
@@ -126,6 +131,7 @@ def collect(
     stop: Callable[[], bool] = lambda: False,
 ) -> int:
     """Adds shards to `folder` until it holds `tokens` tokens; gives how many it holds. OSError for a full disk."""
+    shards.clear(folder)
     done = shards.names(folder)
     held = sum(len(s.ids) for path in done for s in shards.read(path))
     drawn = islice(holes(sources, seed), len(done) * PER_SHARD, None)

@@ -38,7 +38,8 @@ def steps(reading: Reading, places: Tensor, count: int, begin: int = 0) -> list[
     Rows before `begin` are left out (evaluation looks at answers alone).
     """
     ids, choices = reading.ids, reading.choices
-    at = torch.arange(max(SKIP, begin - 1), len(ids) - 1)
+    first, end = max(SKIP, begin - 1), len(ids) - 1
+    at = torch.arange(first, max(first, end))
     keep = torch.arange(len(at))
     found: list[Step] = []
     for k in range(1, count + 1):

@@ -22,7 +22,10 @@ from torch import Tensor
 from assistant.training import evaluate, examples, losses, ridge, shards
 from assistant.training.head import Head
 from assistant.training.shards import Reading
+from assistant.training.whiten import Whitened
 
+BEGIN = 500  # sequences for the closed-form begin: far more rows than inputs
+ASIDE = 40  # sequences kept aside that each row of the record measures
 STEP_WEIGHTS = (0.45, 0.27, 0.17, 0.11)  # of the losses at positions 1, 2, ..: later ones matter only if earlier hold
 
 
@@ -39,7 +42,7 @@ class Recipe:
     variation: float = 0.6  # share of the time after which the loss is mostly total variation
     seed: int = 0
     batch: int = 2  # sequences a step
-    save_every: float = 120.0  # seconds
+    save_every: float = 240.0  # seconds
 
 
 @dataclass
@@ -101,7 +104,8 @@ class Data:
 
 
 def vocabulary(readings: list[tuple[Reading, Tensor]], size: int, always: list[int], whole: int) -> Tensor:
-    """The `size` ids that the backbone chose most often, `always` among them; sorted, int64."""
+    """The `size` ids (all of a smaller vocabulary) that the backbone chose most often, `always` among them; sorted,
+    int64."""
     counts = torch.zeros(whole)
     for reading, _ in readings:
         counts += torch.bincount(reading.choices, minlength=whole).float()
@@ -109,7 +113,7 @@ def vocabulary(readings: list[tuple[Reading, Tensor]], size: int, always: list[i
     counts[always] = math.inf
     # ids never seen: the low ones are the frequent ones of a byte-pair vocabulary
     counts -= torch.arange(whole) / (whole * 1e3)
-    return torch.topk(counts, size).indices.sort().values
+    return torch.topk(counts, min(size, whole)).indices.sort().values
 
 
 def train(
@@ -122,52 +126,46 @@ def train(
     stop: Callable[[], bool] = lambda: False,
 ) -> Record:
     """Trains until the recipe's minutes are over; resumes from `checkpoint` if there is one."""
-    projections = [head.first, head.later]
-    layer = [p for p in head.parameters() if all(p is not q for q in projections)]
-    optimiser = torch.optim.AdamW(
-        [{"params": projections, "rate": recipe.rate_projections}, {"params": layer, "rate": recipe.rate}],
-        betas=(0.9, 0.98),
-        weight_decay=0.0,
-    )
-    record = Record()
-    aside = data.held_out(48)
+    aside = data.held_out(ASIDE)
     if checkpoint.exists():
-        record = _load(checkpoint, head, optimiser)
+        state, record = _load(checkpoint, head)
         report(f"resumed at step {record.steps}, {record.seconds / 60:.1f} min")
     else:
-        ridge.begin(head, data.first(96), places)
+        state, record = _begin(head, data, places), Record()
         _note(record, head, aside, places, recipe, math.nan, report)
-        _save(checkpoint, head, optimiser, record)
-    stream = data.stream(recipe.seed, record.steps * recipe.batch)
+        _save(checkpoint, head, state, record)
+    # a step that was rolled back has used its sequences too
+    stream = data.stream(recipe.seed, (record.steps + record.rolled_back) * recipe.batch)
+    begun = record.steps
     recent, running, last_save = time.monotonic(), math.nan, time.monotonic()
     while record.seconds < recipe.minutes * 60 and not stop():
         done = record.seconds / (recipe.minutes * 60)
         count = min(recipe.draft, 1 + int(recipe.draft * done / max(recipe.curriculum, 1e-9)))
         warm = min(1.0, (record.steps + 1) / recipe.warm_up)
         rate = record.slower * warm * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * min(1.0, done))))
-        for group in optimiser.param_groups:
-            group["lr"] = group["rate"] * rate
+        for group, own in zip(state.optimiser.param_groups, (recipe.rate_projections, recipe.rate), strict=True):
+            group["lr"] = own * rate
         value = 0.0
-        optimiser.zero_grad(set_to_none=True)
+        head.zero_grad(set_to_none=True)
         for _ in range(recipe.batch):
             reading, embeddings = next(stream)
+            record.tokens += len(reading.ids)
             found = examples.steps(reading, places, count)
+            if not found:  # too short to teach anything
+                continue
             loss = _loss(examples.run(head, reading, embeddings, found), found, done >= recipe.variation)
             (loss / recipe.batch).backward()  # type: ignore[no-untyped-call]
             value += float(loss.detach()) / recipe.batch
-            record.tokens += len(reading.ids)
-        size = float(torch.nn.utils.clip_grad_norm_(head.parameters(), 1.0))
+        size = state.gather(head)
         if not math.isfinite(value) or not math.isfinite(size) or value > 4 * max(running, 0.5):
-            rolled = record.rolled_back + 1
-            steps, seconds = record.steps, record.seconds
-            record = _load(checkpoint, head, optimiser)
-            record.rolled_back, record.slower = rolled, record.slower / 2
-            record.steps, record.seconds = steps, seconds
-            report(f"step {steps}: the loss went to {value:.3g}; back to the last checkpoint at half the rate")
-            if rolled > 8:
+            state, _ = _load(checkpoint, head)  # the weights alone: time, place in the data and rate go on
+            record.rolled_back += 1
+            record.slower /= 2
+            report(f"step {record.steps}: the loss went to {value:.3g}; back to the last checkpoint at half the rate")
+            if record.rolled_back > 8:
                 break
             continue
-        optimiser.step()
+        state.step()
         running = value if math.isnan(running) else 0.95 * running + 0.05 * value
         record.steps += 1
         now = time.monotonic()
@@ -175,10 +173,11 @@ def train(
         recent = now
         if now - last_save > recipe.save_every:
             _note(record, head, aside, places, recipe, running, report)
-            _save(checkpoint, head, optimiser, record)
+            _save(checkpoint, head, state, record)
             recent = last_save = time.monotonic()
-    _note(record, head, aside, places, recipe, running, report)
-    _save(checkpoint, head, optimiser, record)
+    if record.steps > begun:
+        _note(record, head, aside, places, recipe, running, report)
+    _save(checkpoint, head, state, record)
     return record
 
 
@@ -215,16 +214,60 @@ def _note(
     )
 
 
-def _save(path: Path, head: Head, optimiser: torch.optim.Optimizer, record: Record) -> None:
+class _State:
+    """What a run keeps besides the head: the projections in whitened coordinates and the optimiser."""
+
+    def __init__(self, head: Head, projections: list[Whitened]) -> None:
+        self.projections = projections
+        moved = [head.first, head.later]
+        layer = [p for p in head.parameters() if all(p is not q for q in moved)]
+        values = [projection.value for projection in projections]
+        groups = [{"params": values}, {"params": layer}]
+        self.optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.98), weight_decay=0.0)
+
+    def gather(self, head: Head) -> float:
+        """After backward: clips the gradients and gives their size before."""
+        for projection in self.projections:
+            projection.take_gradient()
+        return float(torch.nn.utils.clip_grad_norm_([p for g in self.optimiser.param_groups for p in g["params"]], 1.0))
+
+    def step(self) -> None:
+        """Moves the parameters."""
+        self.optimiser.step()
+        for projection in self.projections:
+            projection.put_back()
+
+
+def _begin(head: Head, data: Data, places: Tensor) -> _State:
+    grams = ridge.begin(head, data.first(BEGIN), places)
+    targets = head.first, head.later
+    return _State(head, [Whitened.of(target, gram) for target, gram in zip(targets, grams, strict=True)])
+
+
+def _save(path: Path, head: Head, state: _State, record: Record) -> None:
     temporary = path.with_suffix(".tmp")
     path.parent.mkdir(parents=True, exist_ok=True)
-    state: dict[str, Any] = {"head": head.state_dict(), "optimiser": optimiser.state_dict(), "record": asdict(record)}
-    torch.save(state, temporary)
-    os.replace(temporary, path)
+    whole: dict[str, Any] = {
+        "head": head.state_dict(),
+        "white": [projection.white for projection in state.projections],
+        "values": [projection.value.detach() for projection in state.projections],
+        "optimiser": state.optimiser.state_dict(),
+        "record": asdict(record),
+    }
+    try:
+        with temporary.open("wb") as file:
+            torch.save(whole, file)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
-def _load(path: Path, head: Head, optimiser: torch.optim.Optimizer) -> Record:
-    state = torch.load(path, weights_only=True)
-    head.load_state_dict(state["head"])
-    optimiser.load_state_dict(state["optimiser"])
-    return Record(**state["record"])
+def _load(path: Path, head: Head) -> tuple[_State, Record]:
+    whole = torch.load(path, weights_only=True)
+    head.load_state_dict(whole["head"])
+    targets = head.first, head.later
+    parts = zip(targets, whole["white"], whole["values"], strict=True)
+    state = _State(head, [Whitened(target, white, value) for target, white, value in parts])
+    state.optimiser.load_state_dict(whole["optimiser"])
+    return state, Record(**whole["record"])

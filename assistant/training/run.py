@@ -19,6 +19,7 @@ from assistant.engine import device
 from assistant.engine.qwen2 import Qwen2
 from assistant.errors import UsageError
 from assistant.models import catalog, store
+from assistant.models.catalog import Entry
 from assistant.models.store import StoredModel
 from assistant.prompt.tokenizer import Tokenizer
 from assistant.training import collect, corpus, evaluate, examples, export, fit
@@ -30,42 +31,62 @@ from assistant.training.shards import as_float
 Report = Callable[[str], None]
 VOCABULARY = 8192
 HELD_OUT_TOKENS = 20_000
+CHECKPOINT = "checkpoint.pt"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to train: a model of the catalog, tokens to collect, and how."""
+    """What to train: a model as the user names it, tokens to collect, and how."""
 
     model: str
     tokens: int
     recipe: Recipe
     seed: int = 1
+    held_out_tokens: int = HELD_OUT_TOKENS
+
+    @property
+    def entry(self) -> Entry:
+        """The model's. UnknownModelError."""
+        return catalog.find(self.model)
 
     @property
     def folder(self) -> Path:
         """Of this model's training."""
-        return locations.data_folder() / "training" / self.model
+        return locations.data_folder() / "training" / self.entry.id
+
+    @property
+    def aside(self) -> frozenset[str]:
+        """Projects that are never trained on."""
+        return frozenset(package.project for package in corpus.manifest() if package.held_out)
+
+    def fetch(self, report: Report) -> None:
+        """Brings the texts that sequences are cut from."""
+        missing = corpus.fetch(corpus.default_folder(), report)
+        if missing:
+            report(f"{len(missing)} packages cannot be had here and are left out")
+
+    def sources(self, held_out: bool) -> Iterator[Source]:
+        """The texts, of projects kept aside or of all others, in the seed's order."""
+        for file in corpus.sample(corpus.files(corpus.default_folder(), held_out), self.seed):
+            yield Source(file.project, file.language, file.path, file.read())
 
 
 def taps(layers: int) -> tuple[int, int, int]:
     """The layers whose outputs a head reads: the last layer's input, and two from the lower thirds."""
-    return layers - 2, 2 * layers // 3 - 1, layers // 3 - 1
+    return layers - 2, 2 * layers // 3 - 1, max(0, layers // 3 - 1)
 
 
 def gather(plan: Plan, report: Report) -> int:
     """Fetches the corpus and collects sequences; gives how many tokens there are."""
-    stored, backbone, tokenizer = _open(plan.model)
-    place = corpus.default_folder()
-    missing = corpus.fetch(place, report)
-    if missing:
-        report(f"{len(missing)} packages cannot be had here and are left out")
+    stored, backbone, tokenizer = _open(plan)
+    plan.fetch(report)
     held = 0
-    for name, held_out, tokens in (("held-out", True, HELD_OUT_TOKENS), ("train", False, plan.tokens)):
+    for name, held_out, tokens in (("held-out", True, plan.held_out_tokens), ("train", False, plan.tokens)):
         report(f"collecting {name} into {plan.folder / name}")
         held = collect.collect(
             backbone,
             tokenizer,
-            _sources(place, held_out, plan.seed),
+            plan.sources(held_out),
             plan.folder / name,
             seed=plan.seed,
             tokens=tokens,
@@ -79,7 +100,7 @@ def train(plan: Plan, report: Report) -> Record:
     """Trains on what was collected. UsageError when nothing was."""
     torch.set_num_threads(device.default_threads())
     head, data, places = _head(plan)
-    record = fit.train(head, data, places, plan.recipe, plan.folder / "checkpoint.pt", report)
+    record = fit.train(head, data, places, plan.recipe, plan.folder / CHECKPOINT, report)
     (plan.folder / "record.json").write_text(json.dumps(asdict(record), indent=1) + "\n", encoding="utf-8")
     return record
 
@@ -87,15 +108,15 @@ def train(plan: Plan, report: Report) -> Record:
 def finish(plan: Plan, path: Path, report: Report) -> evaluate.Acceptance:
     """Measures the trained head on projects kept aside and writes its file."""
     head, data, places = _head(plan)
-    state = torch.load(plan.folder / "checkpoint.pt", weights_only=True)
+    state = torch.load(plan.folder / CHECKPOINT, weights_only=True)
     head.load_state_dict(state["head"])
     found = evaluate.acceptance(head, data.held_out(10**6), places, plan.recipe.draft)
-    stored = store.open_model(store.ensure(catalog.find(plan.model), "int8"))
+    stored = store.open_model(store.ensure(plan.entry, "int8"))
     export.export(
         path,
         head,
         stored,
-        plan.model,
+        plan.entry.id,
         taps=taps(stored.config.layers),
         draft_length=plan.recipe.draft,
         tokens=int(state["record"]["tokens"]),
@@ -105,29 +126,27 @@ def finish(plan: Plan, path: Path, report: Report) -> evaluate.Acceptance:
     return found
 
 
-def _open(model: str) -> tuple[StoredModel, Qwen2, Tokenizer]:
-    stored = store.open_model(store.ensure(catalog.find(model), "int8"))
+def _open(plan: Plan) -> tuple[StoredModel, Qwen2, Tokenizer]:
+    stored = store.open_model(store.ensure(plan.entry, "int8"))
     backbone, _ = device.load(stored)
     return stored, backbone, Tokenizer(stored.tokenizer_path)
 
 
-def _sources(place: Path, held_out: bool, seed: int) -> Iterator[Source]:
-    for file in corpus.sample(corpus.files(place, held_out), seed):
-        yield Source(file.project, file.language, file.path, file.read())
-
-
 def _head(plan: Plan) -> tuple[Head, Data, Tensor]:
     """The head as it begins, the data, and each id's place in the draft vocabulary."""
-    entry = catalog.find(plan.model)
-    stored = store.open_model(store.ensure(entry, "int8"))
-    exact = store.open_model(store.ensure(entry, "fp32"))
+    stored = store.open_model(store.ensure(plan.entry, "int8"))
+    exact = store.open_model(store.ensure(plan.entry, "fp32"))
     table = stored.array("model.embed_tokens.weight")
-    aside = {package.project for package in corpus.manifest() if package.held_out}
-    data = Data(plan.folder / "train", plan.folder / "held-out", lambda ids: as_float(table[ids.numpy()]), aside)
+    folders = plan.folder / "train", plan.folder / "held-out"
+    data = Data(*folders, lambda ids: as_float(table[ids.numpy()]), plan.aside)
     begin = data.first(400)
     if not begin:
         raise UsageError(f"nothing is collected in {plan.folder}: run `tokenleap train --only collect` first")
-    vocabulary = fit.vocabulary(begin, VOCABULARY, list(stored.end_ids), stored.config.vocabulary_size)
-    scale = float(torch.cat([reading.sizes[0][examples.SKIP :] for reading, _ in begin]).median())
+    if (plan.folder / CHECKPOINT).exists():  # data collected since must not change what a run began with
+        begun = torch.load(plan.folder / CHECKPOINT, weights_only=True)["head"]
+        vocabulary, scale = begun["vocabulary"], float(begun["scale"])
+    else:
+        vocabulary = fit.vocabulary(begin, VOCABULARY, list(stored.end_ids), stored.config.vocabulary_size)
+        scale = float(torch.cat([reading.sizes[0][examples.SKIP :] for reading, _ in begin]).median())
     head = Head(exact.config, base_weights(exact, vocabulary), vocabulary, scale)
     return head, data, examples.place_of(vocabulary, stored.config.vocabulary_size)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
 TOP = 8  # of the backbone's scores are kept for each row
@@ -51,7 +51,7 @@ def packed(states: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def write(path: Path, sequences: Sequence[Reading]) -> None:
-    """Writes a shard; there is either the whole file or none."""
+    """Writes a shard; there is either the whole file or none. OSError when the disk does not take it."""
     tensors = {
         "ids": torch.cat([s.ids for s in sequences]).to(torch.int32),
         "choices": torch.cat([s.choices for s in sequences]).to(torch.int32),
@@ -62,10 +62,12 @@ def write(path: Path, sequences: Sequence[Reading]) -> None:
     }
     about = [{"length": len(s.ids), "start": s.start, **s.about} for s in sequences]
     path.parent.mkdir(parents=True, exist_ok=True)
+    # Written by Python, whose errors name what the disk lacks; the library's do not.
+    body = save({name: t.contiguous() for name, t in tensors.items()}, {"sequences": json.dumps(about)})
     handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    os.close(handle)
     try:
-        save_file({name: t.contiguous() for name, t in tensors.items()}, temporary, {"sequences": json.dumps(about)})
+        with os.fdopen(handle, "wb") as file:
+            file.write(body)
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
@@ -98,10 +100,14 @@ def read(path: Path) -> list[Reading]:
 
 
 def names(folder: Path) -> list[Path]:
-    """The shards of a folder, in order; leftovers of killed runs are removed."""
+    """The shards of a folder, in order."""
+    return sorted(folder.glob("shard-*.safetensors"))
+
+
+def clear(folder: Path) -> None:
+    """Removes what killed runs left half written; for the one who writes there, as others may read meanwhile."""
     for leftover in folder.glob("*.tmp"):
         leftover.unlink(missing_ok=True)
-    return sorted(folder.glob("shard-*.safetensors"))
 
 
 def as_float(array: npt.NDArray[Any]) -> Tensor:
