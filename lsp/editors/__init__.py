@@ -1,0 +1,1 @@
+"""What editors need besides the server; nothing here is imported by it."""
