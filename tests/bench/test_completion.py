@@ -11,7 +11,7 @@ import pytest
 from assistant.bench import completion
 from assistant.bench.model import Model
 from assistant.bench.rows import Case, PromptRow
-from assistant.errors import UnsupportedError, UsageError
+from assistant.errors import HeadError, UnsupportedError, UsageError
 from assistant.post import clean, scan
 from assistant.prompt.fim import DEFAULT_LAYOUT
 from assistant.prompt.tokenizer import Tokenizer
@@ -115,6 +115,8 @@ def test_layouts_are_named() -> None:
 def test_modes_that_are_missing_say_so(tokenizer: Tokenizer) -> None:
     row = PromptRow("x", PREFIX, SUFFIX, "python", "k", None)
     with pytest.raises(UnsupportedError):
+        product(tokenizer, "x").decode(row, "tree", 0, completion.Options())
+    with pytest.raises(HeadError):
         product(tokenizer, "x").decode(row, "mtp", 0, completion.Options())
 
 

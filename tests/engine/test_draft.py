@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from assistant.engine.draft import MODES, DraftState, make_drafter
 from assistant.engine.lookup import ALLOWANCE, LOSS, PASS_COST, LookupDrafter
 from assistant.engine.sampling import GREEDY
-from assistant.errors import UnsupportedError, UsageError
+from assistant.errors import HeadError, UnsupportedError, UsageError
 from tests.engine.scripted import ScriptedCache
 
 TEXT = st.lists(st.integers(0, 4), min_size=1, max_size=120)
@@ -153,7 +153,9 @@ def test_modes_by_name() -> None:
     for mode in ("lookup", "auto"):
         drafter = make_drafter(mode)
         assert drafter is not None and drafter.name == "lookup" and drafter.draft_length == 8
-    for mode in ("mtp", "tree", "draft-model"):
+    with pytest.raises(HeadError, match="no trained draft head"):
+        make_drafter("mtp")
+    for mode in ("tree", "draft-model"):
         with pytest.raises(UnsupportedError, match=mode):
             make_drafter(mode)
     with pytest.raises(UsageError, match="lookup"):

@@ -10,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from assistant.errors import OutOfMemoryError, UnsupportedError
+from assistant.errors import HeadError, OutOfMemoryError, UnsupportedError
 from assistant.prompt.tokenizer import Tokenizer
 from assistant.service.engine_api import Hooks
 from assistant.service.local import LocalService
@@ -130,7 +130,9 @@ def test_candidates_are_different_and_reproducible_and_one_when_greedy(engine):
 
 
 def test_modes_that_are_not_there_are_refused_by_name(engine):
-    with pytest.raises(UnsupportedError, match="mtp"):
+    with pytest.raises(UnsupportedError, match="tree"):
+        ask(engine("x")[0], decode="tree")
+    with pytest.raises(HeadError, match="no trained draft head"):
         ask(engine("x")[0], decode="mtp")
 
 
