@@ -208,10 +208,11 @@ class Desk:
             self._on_trouble(error)
             return Answer(reason="failed")
         finally:
-            if not job.answer.done():
-                self._give_way(ask.document, turn, job)
+            # The alternatives first: they wait behind the job, and would begin if it ended before them.
             if more is not None and not more.answer.done():
                 self._link.cancel(more)
+            if not job.answer.done():
+                self._give_way(ask.document, turn, job)
 
     async def _more(self, more: Job, turn: _Turn) -> CompletionResult | None:
         """The alternatives, if they come in time."""
