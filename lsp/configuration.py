@@ -104,10 +104,10 @@ class Configuration:
 
     def _section(self, value: object) -> dict[str, object]:
         """The settings in what an editor sends: bare, or in a section of our name."""
-        if isinstance(value, Mapping) and isinstance(value.get(SECTION), Mapping):
+        if isinstance(value, Mapping) and (isinstance(value.get(SECTION), Mapping) or value.get(SECTION) == []):
             value = value[SECTION]
         if not isinstance(value, Mapping):
-            if value is not None:
+            if value not in (None, []):  # an empty table of Lua's becomes a list
                 self._note("the editor's settings are no object and were ignored")
             return {}
         return {str(name): _plain(raw) for name, raw in value.items() if name not in _NOT_OURS}

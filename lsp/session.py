@@ -155,6 +155,11 @@ class Session:
         """Whether the client has a capability; an empty object is one."""
         return dig(self.client, *path) not in (None, False)
 
+    def names(self, *path: str) -> bool:
+        """Whether the client names a capability at all: a client written in Lisp sends an empty object as null."""
+        above = dig(self.client, *path[:-1])
+        return isinstance(above, dict) and above.get(path[-1], False) is not False
+
     def spawn(self, work: Any) -> None:
         """Runs a coroutine beside the messages; what goes wrong in it is logged."""
         task = asyncio.ensure_future(self._guarded(work))

@@ -51,7 +51,7 @@ def ways(session: Session) -> set[str]:
     """The methods by which suggestions are given, by the setting `fallback` and what the client can."""
     choice = session.configuration.general.fallback
     if choice == "auto":
-        return {INLINE} if session.can("textDocument", "inlineCompletion") else {INLINE, LIST}
+        return {INLINE} if session.names("textDocument", "inlineCompletion") else {INLINE, LIST}
     return {INLINE} if choice == "inline" else {LIST}
 
 

@@ -40,6 +40,21 @@ def test_a_client_without_inline_completion_gets_an_entry_of_the_list(desk):
     assert entry["sortText"] > "zzzz"
 
 
+def test_an_empty_object_that_a_client_sends_as_null_announces_inline_completion(desk):
+    found = desk.editor(start=False).start({"textDocument": {"inlineCompletion": None}})
+    assert "inlineCompletionProvider" in found and "completionProvider" not in found
+
+
+@pytest.mark.parametrize("empty", [{}, [], {"tokenleap": []}, None])
+def test_empty_settings_of_any_client_are_no_fault(desk, empty):
+    editor = desk.editor(start=False, answers={"workspace/configuration": lambda params: [empty]})
+    editor.start(initializationOptions=empty)
+    editor.ready()
+    editor.open(URI, "x = ")
+    assert editor.suggestion(URI, 0, 4).items
+    assert editor.messages() == []
+
+
 @pytest.mark.parametrize("choice", ["inline", "completion"])
 def test_the_setting_forces_a_way(desk, choice):
     editor = desk.editor(start=False)
