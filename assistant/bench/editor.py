@@ -26,13 +26,15 @@ _INLINE = "textDocument/inlineCompletion"
 
 @dataclass
 class Asked:
-    """One request; `answered` and `message` once its answer came."""
+    """One request; `answered` and `message` once its answer came, `times` counts answers."""
 
     sent: float
     unit: int  # the cursor's column, UTF-16
     cold: bool = False  # nothing was typed before it in its document
     message: dict[str, Any] | None = None
     answered: float = 0.0
+    times: int = 0
+    cancel_sent: float | None = None
 
     @property
     def cancelled(self) -> bool:
@@ -106,6 +108,10 @@ class Editor:
         self.before = self.before[:-1]
         return self._ask(self._changed(self._place(), end, ""))
 
+    def cancel(self) -> None:
+        """Takes the last request back, if it waits."""
+        self._send(*self._cancelling())
+
     def accept(self, ghost: Ghost, text: str) -> Asked:
         """Puts in all of a suggestion or its first characters `text`, tells so, and asks."""
         if text == ghost.text:
@@ -155,18 +161,24 @@ class Editor:
         return {"method": "textDocument/didChange", "params": {"textDocument": document, "contentChanges": [change]}}
 
     def _ask(self, *changes: dict[str, Any]) -> Asked:
-        older = self._newest
-        with self._change:
-            waits = older is not None and self._asked[older].message is None
+        cancels = self._cancelling()
         place = self._place()
         message = self._request(
             _INLINE, {"textDocument": {"uri": self.uri}, "position": place, "context": {"triggerKind": 2}}
         )
         self._newest = message["id"]
         asked = self._asked[message["id"]] = Asked(time.perf_counter(), place["character"])
-        cancel = {"method": "$/cancelRequest", "params": {"id": older}}
-        self._send(*([cancel] if waits else []), *changes, message)
+        self._send(*cancels, *changes, message)
         return asked
+
+    def _cancelling(self) -> list[dict[str, Any]]:
+        """The message that takes the last request back; none when it does not wait."""
+        with self._change:
+            asked = self._asked[self._newest] if self._newest is not None else None
+            if asked is None or asked.message is not None or asked.cancel_sent is not None:
+                return []
+            asked.cancel_sent = time.perf_counter()
+            return [{"method": "$/cancelRequest", "params": {"id": self._newest}}]
 
     def _request(self, method: str, params: Any) -> dict[str, Any]:
         return {"id": next(self._ids), "method": method, "params": params}
@@ -207,6 +219,7 @@ class Editor:
                 asked = self._asked.get(message.get("id")) if "method" not in message else None
                 if asked is not None:
                     asked.message, asked.answered = message, now
+                    asked.times += 1
                     if asked.unit >= 0 and not asked.cancelled:
                         self.answers.append(asked)
                 elif message.get("method") == "didChangeStatus":

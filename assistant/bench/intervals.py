@@ -21,6 +21,11 @@ def median(values: Sequence[float]) -> float:
     return float(np.median(values)) if len(values) else math.nan
 
 
+def quantile(values: Sequence[float], share: float) -> float:
+    """The value that `share` of the list does not exceed, nearest rank; nan for an empty list."""
+    return sorted(values)[max(0, math.ceil(len(values) * share) - 1)] if len(values) else math.nan
+
+
 def wilson(successes: int, trials: int) -> tuple[float, float]:
     """95% interval of a share. Raises ValueError unless 0 <= successes <= trials; no trials give (0, 1)."""
     if not 0 <= successes <= trials:

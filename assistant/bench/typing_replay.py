@@ -117,24 +117,24 @@ def measure(
                 resident = memory.of_process(editor.process.pid)["resident_bytes"]
         finally:
             editor.close()
-        rows = _rows(history.file())
+        stored = rows(history.file())
     answers = editor.answers
-    if len(rows) != len(answers):
-        raise HostError(f"the statistics hold {len(rows)} answers of {len(answers)}: see `tokenleap doctor`")
+    if len(stored) != len(answers):
+        raise HostError(f"the statistics hold {len(stored)} answers of {len(answers)}: see `tokenleap doctor`")
     work = {name: after[name] - before[name] for name in _WORK}
-    return summary(answers, rows, work, typist) | {
+    return summary(answers, stored, work, typist) | {
         "recordings": [f"{one.kind} {one.language} {one.path}" for one in recordings],
         "server_resident_bytes": resident,
     }
 
 
 def summary(
-    answers: Sequence[Asked], rows: Sequence[sqlite3.Row], work: dict[str, int], typist: Typist
+    answers: Sequence[Asked], stored: Sequence[sqlite3.Row], work: dict[str, int], typist: Typist
 ) -> dict[str, Any]:
-    """`rows` are the statistics of the answers in their order; `work` is all that the host did."""
+    """`stored` are the statistics of the answers in their order; `work` is all that the host did."""
     times: dict[str, list[float]] = {name: [] for name in (*_KINDS, "empty", "cold")}
     fresh, debounces = [], []
-    for asked, row in zip(answers, rows, strict=True):
+    for asked, row in zip(answers, stored, strict=True):
         if row["source"] is None:  # out of date, or never asked of the host
             continue
         times["cold" if asked.cold else _kind(row)].append(1000 * (asked.answered - asked.sent) - row["debounce_ms"])
@@ -144,7 +144,7 @@ def summary(
         asked_anew = row["source"] in ("model", "running")
         fresh.append(row["prompt_tokens"] - row["reused_tokens"] if asked_anew else 0)
     spread = {
-        name: {"n": len(found), "median_ms": intervals.median(found), "p95_ms": _high(found)}
+        name: {"n": len(found), "median_ms": intervals.median(found), "p95_ms": intervals.quantile(found, 0.95)}
         for name, found in times.items()
     }
     new = work["prompt_tokens"] - work["reused_tokens"]
@@ -177,18 +177,14 @@ def _worth(ghost: Ghost, wanted: str) -> str:
     return ""
 
 
-def _high(values: Sequence[float]) -> float:
-    """The 95th percentile, nearest rank; nan for none."""
-    return sorted(values)[max(0, -(-len(values) * 95 // 100) - 1)] if values else float("nan")
-
-
 def _work() -> dict[str, int]:
     with Client.connect(start=False) as client:
         status = client.status()
     return {name: getattr(status, name) for name in _WORK}
 
 
-def _rows(path: Path) -> list[sqlite3.Row]:
+def rows(path: Path) -> list[sqlite3.Row]:
+    """The answers that statistics hold, in the order in which they were given."""
     database = sqlite3.connect(path)
     try:
         database.row_factory = sqlite3.Row

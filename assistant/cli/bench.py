@@ -98,6 +98,15 @@ def _register_speed(commands: argparse._SubParsersAction[Parser]) -> None:
     typing.add_argument("--keys", type=whole_number("--keys", 1, 10**6), metavar="N", help="at most N of one recording")
     add_settings(typing, ("model", "precision", "threads", "decode", "draft", "max_tokens", "multiline", "seed"))
 
+    cancels = _add(
+        commands,
+        "cancels",
+        "type with requests taken back at random moments: answers, memory and the host afterwards",
+        _cancels,
+    )
+    cancels.add_argument("--requests", type=whole_number("--requests", 1, 10**6), default=2000, metavar="N")
+    add_settings(cancels, ("model", "precision", "threads", "decode", "draft", "seed"))
+
     score = _add(commands, "score", "measure this machine in short and add a row to a file", _score)
     score.add_argument("--out", type=Path, metavar="FILE", help="JSON lines to add the row to")
     score.add_argument("--cases", type=Path, metavar="FILE", help="infilling cases, of which 40 are run")
@@ -267,19 +276,35 @@ def _memory(args: argparse.Namespace, settings: Settings) -> int:
     return _show(args, found, tables.plain)
 
 
-def _typing(args: argparse.Namespace, settings: Settings) -> int:
-    from assistant.bench import keystrokes, tables, typing_replay
+def _recordings(rounds: int, seed: int) -> list[Any]:
+    """Keystrokes of each kind in each language."""
+    from assistant.bench import keystrokes
     from assistant.cli import held_out
 
     recordings = []
     for language in keystrokes.LANGUAGES:
-        kinds = [kind for _ in range(args.rounds) for kind in keystrokes.KINDS]
-        made = list(keystrokes.record(held_out.texts(language, settings.seed), kinds, settings.seed))
+        kinds = [kind for _ in range(rounds) for kind in keystrokes.KINDS]
+        made = list(keystrokes.record(held_out.texts(language, seed), kinds, seed))
         if not made:
             output.note(f"no {language}: the sources that training holds out are not on this machine")
         recordings += made
+    return recordings
+
+
+def _typing(args: argparse.Namespace, settings: Settings) -> int:
+    from assistant.bench import tables, typing_replay
+
+    recordings = _recordings(args.rounds, settings.seed)
     found = typing_replay.measure(recordings, settings, settings.seed, args.keys, output.progress)
     return _show(args, found, tables.typing)
+
+
+def _cancels(args: argparse.Namespace, settings: Settings) -> int:
+    from assistant.bench import cancels, tables
+
+    recordings = _recordings(2, settings.seed)
+    found = cancels.measure(recordings, settings, args.requests, settings.seed, output.progress)
+    return _show(args, found, tables.plain)
 
 
 def _score(args: argparse.Namespace, settings: Settings) -> int:

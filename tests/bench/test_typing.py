@@ -130,7 +130,7 @@ def test_somebody_types_slips_and_accepts_over_the_language_server(desk: Any, mo
     finally:
         editor.close()
     assert editor.process.returncode == 0
-    assert len(typing_replay._rows(history.file())) == len(editor.answers)
+    assert len(typing_replay.rows(history.file())) == len(editor.answers)
     assert typist.accepted >= len("return total") and typist.keys > 4
 
 
