@@ -38,6 +38,16 @@ class Scratch(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_void_p) for name in ("q", "s", "offset", "wide", "attended"))
 
 
+class Head(ctypes.Structure):
+    """Addresses and sizes of a draft head, as kernels.h has them."""
+
+    _fields_ = (
+        ("layer", Layer),
+        *((name, ctypes.c_void_p) for name in ("norm", "out_scb", "out_w")),
+        ("vocabulary", ctypes.c_int64),
+    )
+
+
 def _check(name: str, tensor: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> int:
     if tensor.dtype != dtype or tuple(tensor.shape) != tuple(shape) or not tensor.is_contiguous():
         raise ValueError(
@@ -71,6 +81,7 @@ class Kernels:
             "tl_rope_append": (*[pointer] * 6, *[long] * 7),
             "tl_decode_attention": (*[pointer] * 6, *[long] * 7),
             "tl_decoder_layer": (*[pointer] * 9, long, long, long),
+            "tl_draft_step": (*[pointer] * 3, long, *[pointer] * 6, ctypes.c_int32, pointer, pointer, long, pointer),
             "tl_set_threads": (ctypes.c_int,),
         }
         for name, arguments in signatures.items():
@@ -206,6 +217,46 @@ class Kernels:
             x.shape[0],
             values.shape[1],
         )
+
+    def draft_step(
+        self,
+        head: Head,
+        scratch: Scratch,
+        parts: Sequence[Tensor],
+        weight: Tensor,
+        scb: Tensor,
+        cosine: Tensor,
+        sine: Tensor,
+        position: int,
+        keys: Tensor,
+        values: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """A draft head's step: the layer's input and output float32 [hidden], and scores [V] of the draft vocabulary.
+
+        parts: float32 [hidden] each, as many as weight int8 [hidden, parts * hidden] takes. Writes keys and values at
+        slot `position`. The caller owns the checks of what stays the same from step to step.
+        """
+        hidden = head.layer.hidden
+        addresses = [_check("part", part, torch.float32, (hidden,)) for part in parts]
+        x, y, scores = torch.empty(hidden), torch.empty(hidden), torch.empty(head.vocabulary)
+        self._library.tl_draft_step(
+            ctypes.addressof(head),
+            ctypes.addressof(scratch),
+            (ctypes.c_void_p * len(parts))(*addresses),
+            len(parts),
+            _check("weight", weight, torch.int8, (hidden, len(parts) * hidden)),
+            scb.data_ptr(),
+            x.data_ptr(),
+            y.data_ptr(),
+            cosine.data_ptr(),
+            sine.data_ptr(),
+            position,
+            keys.data_ptr(),
+            values.data_ptr(),
+            values.shape[1],
+            scores.data_ptr(),
+        )
+        return x, y, scores
 
 
 @functools.cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -11,7 +13,7 @@ from assistant.engine.qwen2 import MOST_ROWS, HeadLayers, Rows, rotary_tables
 from assistant.models.headfile import HeadFile
 from assistant.models.store import StoredModel
 from assistant.types import ModelConfig
-from cuda_ops.cpu import Kernels, Layer, Scratch
+from cuda_ops.cpu import Head, Kernels, Layer, Scratch
 from cuda_ops.reference import FINE, GROUP, LANES
 
 
@@ -134,7 +136,8 @@ class Int8Head:
         self._weight, self._scb = weight[rows].contiguous(), scb[rows].contiguous()
         self._ones = torch.ones(self._config.hidden_size)
         config, tensors = self._config, self._tensors
-        self._layer = Layer(
+        self._projections = {name: (tensors[f"{name}.weight"], tensors[f"{name}.SCB"]) for name in ("first", "later")}
+        layer = Layer(
             **{f"{name}_w": tensors[f"{name}.weight"].data_ptr() for name in ("qkv", "out", "gate_up", "down")},
             **{f"{name}_scb": tensors[f"{name}.SCB"].data_ptr() for name in ("qkv", "out", "gate_up", "down")},
             qkv_bias=tensors["qkv.bias"].data_ptr(),
@@ -149,23 +152,29 @@ class Int8Head:
             inner=config.intermediate_size,
             block=file.facts.down_block,
         )
-
-    def project(self, name: str, x: Tensor) -> Tensor:
-        """As HeadLayers.project."""
-        weight, scb = self._tensors[f"{name}.weight"], self._tensors[f"{name}.SCB"]
-        return self._kernels.int8_linear(*self._kernels.quantize_rows(x), weight, scb)
-
-    def layer(self, x: Tensor, position: int, cache: KeyValueCache) -> Tensor:
-        """As HeadLayers.layer."""
-        last = self._config.layers - 1
-        positions = torch.tensor([position], dtype=torch.int32)
-        keys, values = cache.keys[last], cache.values[last]
-        self._kernels.decoder_layer(
-            self._layer, self._scratch, x, self._cosine, self._sine, positions, None, keys, values, position
+        self._head = Head(
+            layer=layer,
+            norm=self._norm.data_ptr(),
+            out_scb=self._scb.data_ptr(),
+            out_w=self._weight.data_ptr(),
+            vocabulary=len(rows),
         )
-        return x
 
-    def scores(self, x: Tensor) -> Tensor:
-        """As HeadLayers.scores."""
-        normed = self._kernels.rms_norm_quantize(x, self._norm, self._config.norm_epsilon)
-        return self._kernels.int8_linear(*normed, self._weight, self._scb)[0]
+    def step(
+        self, name: str, parts: Sequence[Tensor], position: int, cache: KeyValueCache
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As HeadLayers.step."""
+        last = self._config.layers - 1
+        weight, scb = self._projections[name]
+        return self._kernels.draft_step(
+            self._head,
+            self._scratch,
+            parts,
+            weight,
+            scb,
+            self._cosine,
+            self._sine,
+            position,
+            cache.keys[last],
+            cache.values[last],
+        )

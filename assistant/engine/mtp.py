@@ -8,6 +8,7 @@ to roll back, store or lose when a prefix is used again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,13 @@ DRAFT_LENGTH = 4
 LEAST_HOPE = 0.2
 
 
-def _unit(x: Tensor, epsilon: float) -> Tensor:
-    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon)
+@dataclass(frozen=True)
+class Step:
+    """The layer's input and output [hidden] at a position, and the draft vocabulary's scores [V]."""
+
+    x: Tensor
+    y: Tensor
+    scores: Tensor
 
 
 class MtpHead:
@@ -40,7 +46,6 @@ class MtpHead:
     def __init__(self, backbone: Qwen2, file: HeadFile, stored: StoredModel) -> None:
         self.facts: Facts = file.facts
         self._backbone = backbone
-        self._epsilon = backbone.config.norm_epsilon
         self._layers: HeadLayers = backbone.layers.head(file, stored)
         self.vocabulary = file.tensors["vocabulary"]
 
@@ -49,20 +54,19 @@ class MtpHead:
         """The layers whose outputs step 1 reads."""
         return self.facts.taps
 
-    def first(self, hidden: Sequence[Tensor], token: int) -> Tensor:
-        """The layer's input [1, hidden] from the taps' states [hidden] and the token after them."""
-        parts = [_unit(state, self._epsilon) for state in (*hidden, self._backbone.embed([token])[0])]
-        return self._layers.project("first", torch.cat(parts)[None])
+    def first(self, hidden: Sequence[Tensor], token: int, position: int, cache: KeyValueCache) -> Step:
+        """What follows `token` at `position`, from the taps' states [hidden] at the row before."""
+        return self._step("first", [*hidden, self._embedded(token)], position, cache)
 
-    def later(self, x: Tensor, y: Tensor, token: int) -> Tensor:
-        """The layer's next input from its last input and output [1, hidden] and the token drafted."""
-        parts = [_unit(part, self._epsilon) for part in (x, y, self._backbone.embed([token]))]
-        return self._layers.project("later", torch.cat(parts, dim=1))
+    def later(self, before: Step, token: int, position: int, cache: KeyValueCache) -> Step:
+        """What follows the drafted `token` at `position`, from the step that drafted it."""
+        return self._step("later", [before.x, before.y, self._embedded(token)], position, cache)
 
-    def step(self, x: Tensor, position: int, cache: KeyValueCache) -> tuple[Tensor, Tensor]:
-        """The layer's output [1, hidden] at `position` and the draft vocabulary's scores [V]."""
-        y = self._layers.layer(x.clone(), position, cache)
-        return y, self._layers.scores(y)
+    def _embedded(self, token: int) -> Tensor:
+        return self._backbone.embed([token])[0]
+
+    def _step(self, name: str, parts: Sequence[Tensor], position: int, cache: KeyValueCache) -> Step:
+        return Step(*self._layers.step(name, parts, position, cache))
 
 
 def load_head(backbone: Qwen2, stored: StoredModel, model: str) -> MtpHead | HeadError | None:
@@ -94,21 +98,20 @@ class MtpDrafter:
         head, cache = self._head, state.cache
         assert isinstance(cache, KeyValueCache)
         position = cache.length  # of the last committed token, which is not in the cache yet
-        x = head.first([state.hidden[tap] for tap in head.taps], state.ids[-1])
+        step = head.first([state.hidden[tap] for tap in head.taps], state.ids[-1], position, cache)
         ids: list[int] = []
         hope = 1.0
         while True:
-            y, scores = head.step(x, position, cache)
-            place = _draw(scores, head.vocabulary, len(state.ids) + len(ids), state.sampling)
+            place = _draw(step.scores, head.vocabulary, len(state.ids) + len(ids), state.sampling)
             if self._adaptive:
-                hope *= float(torch.softmax(scores, 0)[place])
+                hope *= float(torch.softmax(step.scores, 0)[place])
                 if ids and hope < LEAST_HOPE:
                     break
             ids.append(int(head.vocabulary[place]))
             position += 1
             if len(ids) == limit:
                 break
-            x = head.later(x, y, ids[-1])
+            step = head.later(step, ids[-1], position, cache)
         return Draft(tuple(ids))
 
     def observe(self, draft: Draft, accepted: Sequence[int]) -> None:

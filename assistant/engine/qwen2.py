@@ -81,17 +81,15 @@ class Layers(Protocol):
 class HeadLayers(Protocol):
     """Runs a draft head's matrices on one row."""
 
-    def project(self, name: str, x: Tensor) -> Tensor:
-        """float32 [1, inputs] times the matrix `name` ("first", "later")."""
-        ...
+    def step(
+        self, name: str, parts: Sequence[Tensor], position: int, cache: KeyValueCache
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The layer's input and output, float32 [hidden], and the draft vocabulary's scores [V].
 
-    def layer(self, x: Tensor, position: int, cache: KeyValueCache) -> Tensor:
-        """The head's decoder layer in place on x [1, hidden]; its key and value go to slot `position` of the cache's
-        last layer, beyond the cache's length, where the backbone's next pass writes its own."""
-        ...
-
-    def scores(self, x: Tensor) -> Tensor:
-        """The layer's output [1, hidden] -> scores of the draft vocabulary, float32 [V]."""
+        The parts [hidden] at unit size, joined, times the matrix `name` ("first", "later") are the input. The layer's
+        key and value go to slot `position` of the cache's last layer, beyond the cache's length, where the backbone's
+        next pass writes its own.
+        """
         ...
 
 

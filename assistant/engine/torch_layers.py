@@ -4,6 +4,8 @@ operators. Slow but complete. fp32 rows may differ in the last bits when other r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -135,12 +137,15 @@ class TorchHead:
     def _norm(self, x: Tensor) -> Tensor:
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self._config.norm_epsilon)
 
-    def project(self, name: str, x: Tensor) -> Tensor:
-        """As HeadLayers.project."""
-        return functional.linear(x, self._weights[name])
+    def step(
+        self, name: str, parts: Sequence[Tensor], position: int, cache: KeyValueCache
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As HeadLayers.step."""
+        x = functional.linear(torch.cat([self._norm(part) for part in parts])[None], self._weights[name])
+        y = self._layer(x, position, cache)
+        return x[0], y[0], functional.linear(self._norm(y), self._rows)[0]
 
-    def layer(self, x: Tensor, position: int, cache: KeyValueCache) -> Tensor:
-        """As HeadLayers.layer."""
+    def _layer(self, x: Tensor, position: int, cache: KeyValueCache) -> Tensor:
         config, weights = self._config, self._weights
         keys, values = cache.keys[config.layers - 1], cache.values[config.layers - 1]
         sizes = [config.heads, config.kv_heads, config.kv_heads]
@@ -155,7 +160,3 @@ class TorchHead:
         if self._block:
             inner = reference.hadamard(inner, self._block)
         return x + functional.linear(inner, weights["down"])
-
-    def scores(self, x: Tensor) -> Tensor:
-        """As HeadLayers.scores."""
-        return functional.linear(self._norm(x), self._rows)[0]

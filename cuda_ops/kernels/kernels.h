@@ -56,6 +56,20 @@ void tl_decoder_layer(const tl_layer *layer, const tl_scratch *scratch, float *x
                       const float *sine, const int32_t *positions, const int32_t *paths, float *keys, float *values,
                       long base, long rows, long capacity);
 
+/* The matrices of a draft head besides its projections; norm and output rows are the backbone's. */
+typedef struct {
+  tl_layer layer; /* its norms are ones */
+  const float *norm, *out_scb;
+  const int8_t *out_w; /* [vocabulary, hidden] */
+  int64_t vocabulary;
+} tl_head;
+
+/* A draft step at `position`: count parts [hidden] at unit size, joined, by w [hidden, count * hidden] into x, through the
+ * layer into y, to scores [vocabulary]. Key and value of the step go to slot `position`. */
+void tl_draft_step(const tl_head *head, const tl_scratch *scratch, const float *const *parts, long count, const int8_t *w,
+                   const float *scb, float *x, float *y, const float *cosine, const float *sine, int32_t position,
+                   float *keys, float *values, long capacity, float *scores);
+
 const char *tl_version(void);
 
 #endif
