@@ -2,7 +2,12 @@
  * Integer sums inside a group of inputs are exact; groups are added in one order in float32, lane by lane. */
 #include "kernels.h"
 
-enum { FAR = 8192, NEAR = 1024 }; /* bytes */
+enum {
+  FAR = 8192,    /* bytes that a prefetch looks ahead at most */
+  NEAR = 1024,   /* that it looks ahead in each row otherwise */
+  PIECE = 2432,  /* inputs of a row that are worked on at a time, so that those of all rows stay in the first cache */
+  GRAIN = 64,    /* outputs of one chunk of work, at most */
+};
 
 typedef struct {
   const int8_t *q, *w;
@@ -11,15 +16,20 @@ typedef struct {
   long rows, n, k;
 } linear_job;
 
+/* Where a tile is: outputs from n0, rows from m0, inputs c0 .. c1. held: its sums between two pieces of the inputs. */
+typedef struct {
+  long n0, m0, c0, c1, ahead;
+  float *held;
+} tile_place;
+
 /* R output rows times M activation rows, held in registers. */
-INLINE void tile(const linear_job *j, long n0, long m0, const int R, const int M) {
-  const long k = j->k, groups = k / GROUP;
+INLINE void tile(const linear_job *j, const tile_place *place, const int R, const int M) {
+  const long k = j->k, groups = k / GROUP, n0 = place->n0, m0 = place->m0, ahead = place->ahead;
   vf sum[8][8];
   for (int m = 0; m < M; m++)
-    for (int r = 0; r < R; r++) sum[r][m] = vf_load(j->offset + (m0 + m) * LANES);
-  /* the next tile if it is near, else a few lines on in each row: as far as memory takes to answer */
-  const long ahead = R * k <= FAR ? R * k : NEAR;
-  for (long c = 0; c < k; c += BLOCK) {
+    for (int r = 0; r < R; r++)
+      sum[r][m] = vf_load(place->c0 ? place->held + (r * M + m) * LANES : j->offset + (m0 + m) * LANES);
+  for (long c = place->c0; c < place->c1; c += BLOCK) {
     vb w[8][2];
 #pragma GCC unroll 8
     for (int r = 0; r < R; r++) {
@@ -36,6 +46,11 @@ INLINE void tile(const linear_job *j, long n0, long m0, const int R, const int M
 #pragma GCC unroll 8
       for (int r = 0; r < R; r++) sum[r][m] = vf_fma(vb_dot(w[r][0], w[r][1], a), scale, sum[r][m]);
     }
+  }
+  if (place->c1 < k) {
+    for (int m = 0; m < M; m++)
+      for (int r = 0; r < R; r++) vf_store(place->held + (r * M + m) * LANES, sum[r][m]);
+    return;
   }
 #pragma GCC unroll 8
   for (int m = 0; m < M; m++) {
@@ -69,26 +84,44 @@ INLINE void tile(const linear_job *j, long n0, long m0, const int R, const int M
   }
 }
 
-#define TILE(R, M) static void tile_##R##_##M(const linear_job *j, long n0, long m0) { tile(j, n0, m0, R, M); }
+#define TILE(R, M) static void tile_##R##_##M(const linear_job *j, const tile_place *p) { tile(j, p, R, M); }
 TILE(8, 1) TILE(8, 2) TILE(4, 3) TILE(4, 4) TILE(4, 5) TILE(4, 6)
 TILE(1, 1) TILE(1, 2) TILE(1, 3) TILE(1, 4) TILE(1, 5) TILE(1, 6) TILE(2, 7) TILE(2, 8) TILE(1, 7) TILE(1, 8)
 
 enum { MOST_ROWS = 8, BEST_ROWS = 6 }; /* that one tile can take; that many rows are split into */
-typedef void (*tile_function)(const linear_job *, long, long);
+typedef void (*tile_function)(const linear_job *, const tile_place *);
 static const struct { tile_function wide, narrow; int outputs; } tiles[MOST_ROWS + 1] = {
     {0, 0, 0},
     {tile_8_1, tile_1_1, 8}, {tile_8_2, tile_1_2, 8}, {tile_4_3, tile_1_3, 4},
     {tile_4_4, tile_1_4, 4}, {tile_4_5, tile_1_5, 4}, {tile_4_6, tile_1_6, 4}, {tile_2_7, tile_1_7, 2}, {tile_2_8, tile_1_8, 2},
 };
 
+/* Rows m0 .. m0 + m times outputs begin .. end. */
+static void linear_rows(const linear_job *j, long m0, long m, long begin, long end) {
+  float held[GRAIN * MOST_ROWS * LANES];
+  const long outputs = tiles[m].outputs, k = j->k;
+  /* all inputs of one or two rows stay anyway; of many rows the weights come from the second cache too */
+  const long pieces = j->rows < 3 || j->rows > MOST_ROWS ? 1 : (k + PIECE - 1) / PIECE;
+  for (long p = 0; p < pieces; p++) {
+    tile_place place = {.m0 = m0, .c0 = p * (k / BLOCK) / pieces * BLOCK, .c1 = (p + 1) * (k / BLOCK) / pieces * BLOCK};
+    for (place.n0 = begin; place.n0 < end;) {
+      const int wide = place.n0 + outputs <= end;
+      const long next = place.n0 + (wide ? outputs : 1), step = (next - place.n0) * k;
+      place.held = held + (place.n0 - begin) * m * LANES;
+      /* the next tile if it is near, else a few lines on in each row: as far as memory takes to answer */
+      place.ahead = pieces > 1 && next < end ? step : step <= FAR ? step : NEAR;
+      (wide ? tiles[m].wide : tiles[m].narrow)(j, &place);
+      place.n0 = next;
+    }
+  }
+}
+
 static void linear_outputs(const void *job, long begin, long end) {
   const linear_job *j = job;
   const long parts = j->rows <= MOST_ROWS ? 1 : (j->rows + BEST_ROWS - 1) / BEST_ROWS;
   for (long p = 0; p < parts; p++) {
     const long m0 = p * j->rows / parts, m = (p + 1) * j->rows / parts - m0;
-    long n0 = begin;
-    for (; n0 + tiles[m].outputs <= end; n0 += tiles[m].outputs) tiles[m].wide(j, n0, m0);
-    for (; n0 < end; n0++) tiles[m].narrow(j, n0, m0);
+    for (long n0 = begin; n0 < end; n0 += GRAIN) linear_rows(j, m0, m, n0, n0 + GRAIN < end ? n0 + GRAIN : end);
   }
 }
 
@@ -98,6 +131,6 @@ void tl_int8_linear(const int8_t *q, const float *s, const float *offset, const 
   /* a block of weights that stays in the second-level cache while all rows pass over it */
   long grain = (128 * 1024 / k) & ~7L;
   if (grain < 8) grain = 8;
-  if (grain > 64) grain = 64;
+  if (grain > GRAIN) grain = GRAIN;
   pool_run(linear_outputs, &job, n, grain);
 }
