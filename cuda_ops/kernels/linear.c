@@ -18,12 +18,12 @@ typedef struct {
 
 /* Where a tile is: outputs from n0, rows from m0, inputs c0 .. c1. held: its sums between two pieces of the inputs. */
 typedef struct {
-  long n0, m0, c0, c1, ahead;
+  long n0, m0, c0, c1, ahead; /* bytes; 0: nothing is fetched ahead */
   float *held;
 } tile_place;
 
 /* R output rows times M activation rows, held in registers. */
-INLINE void tile(const linear_job *j, const tile_place *place, const int R, const int M) {
+INLINE void tile(const linear_job *j, const tile_place *place, const int R, const int M, const int FETCH) {
   const long k = j->k, groups = k / GROUP, n0 = place->n0, m0 = place->m0, ahead = place->ahead;
   vf sum[8][8];
   for (int m = 0; m < M; m++)
@@ -36,8 +36,10 @@ INLINE void tile(const linear_job *j, const tile_place *place, const int R, cons
       const int8_t *row = j->w + (n0 + r) * k + c;
       w[r][0] = vb_load_biased(row);
       w[r][1] = vb_load_biased(row + CHUNK);
-      __builtin_prefetch(row + ahead);
-      __builtin_prefetch(row + ahead + CHUNK);
+      if (FETCH) {
+        __builtin_prefetch(row + ahead);
+        __builtin_prefetch(row + ahead + CHUNK);
+      }
     }
 #pragma GCC unroll 8
     for (int m = 0; m < M; m++) {
@@ -84,7 +86,11 @@ INLINE void tile(const linear_job *j, const tile_place *place, const int R, cons
   }
 }
 
-#define TILE(R, M) static void tile_##R##_##M(const linear_job *j, const tile_place *p) { tile(j, p, R, M); }
+#define TILE(R, M)                                                       \
+  static void tile_##R##_##M(const linear_job *j, const tile_place *p) { \
+    if (p->ahead) tile(j, p, R, M, 1);                                   \
+    else tile(j, p, R, M, 0);                                            \
+  }
 TILE(8, 1) TILE(8, 2) TILE(4, 3) TILE(4, 4) TILE(4, 5) TILE(4, 6)
 TILE(1, 1) TILE(1, 2) TILE(1, 3) TILE(1, 4) TILE(1, 5) TILE(1, 6) TILE(2, 7) TILE(2, 8) TILE(1, 7) TILE(1, 8)
 
@@ -108,8 +114,9 @@ static void linear_rows(const linear_job *j, long m0, long m, long begin, long e
       const int wide = place.n0 + outputs <= end;
       const long next = place.n0 + (wide ? outputs : 1), step = (next - place.n0) * k;
       place.held = held + (place.n0 - begin) * m * LANES;
-      /* the next tile if it is near, else a few lines on in each row: as far as memory takes to answer */
-      place.ahead = pieces > 1 && next < end ? step : step <= FAR ? step : NEAR;
+      /* the next tile if it is near, else a few lines on in each row, as far as memory takes to answer, and nothing for
+       * later rows, whose weights the second cache has */
+      place.ahead = step <= FAR || (pieces > 1 && next < end) ? step : m0 ? 0 : NEAR;
       (wide ? tiles[m].wide : tiles[m].narrow)(j, &place);
       place.n0 = next;
     }
