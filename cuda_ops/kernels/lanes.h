@@ -83,6 +83,38 @@ INLINE v4 vf_sum4(vf a, vf b, vf c, vf d) {
   const __m512i first = _mm512_set_epi32(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12, 8, 4, 0);
   return (v4)_mm512_castps512_ps128(_mm512_permutexvar_ps(first, e));
 }
+/* Sixteen vf_sum at once, by the same tree: each step halves two vectors into one, by a blend and a shuffle, which run
+ * beside each other. vf_sum4_quarters leaves four partial sums of a in quarter 0, of b in 1, of c in 2, of d in 3. */
+#define SIXTEEN_SUMS
+INLINE vf halve_quarters(vf a, vf b) {
+  return _mm512_add_ps(_mm512_mask_blend_ps(0xff00, a, b), _mm512_shuffle_f32x4(a, b, 0x4e));
+}
+INLINE vf halve_halves(vf a, vf b) { /* quarters of a, b -> a0 b1 a2 b3 + a1 b0 a3 b2 */
+  const __m512i other = _mm512_set_epi32(27, 26, 25, 24, 15, 14, 13, 12, 19, 18, 17, 16, 7, 6, 5, 4);
+  return _mm512_add_ps(_mm512_mask_blend_ps(0xf0f0, a, b), _mm512_permutex2var_ps(a, other, b));
+}
+INLINE vf halve_fours(vf a, vf b) {
+  return _mm512_add_ps(_mm512_mask_blend_ps(0xcccc, a, b), _mm512_shuffle_ps(a, b, 0x4e));
+}
+INLINE vf halve_twos(vf a, vf b) {
+  const __m512i other = _mm512_set_epi32(30, 15, 28, 13, 26, 11, 24, 9, 22, 7, 20, 5, 18, 3, 16, 1);
+  return _mm512_add_ps(_mm512_mask_blend_ps(0xaaaa, a, b), _mm512_permutex2var_ps(a, other, b));
+}
+INLINE vf vf_sum4_quarters(vf a, vf b, vf c, vf d) { return halve_halves(halve_quarters(a, c), halve_quarters(b, d)); }
+INLINE vf vf_four_times(v4 a) { return _mm512_broadcast_f32x4((__m128)a); }
+/* quarter m from or to p + m * stride */
+INLINE vf vf_load_quarters(const float *p, long stride) {
+  const __m256 low = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + stride), 1);
+  const __m256 high =
+      _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 2 * stride)), _mm_loadu_ps(p + 3 * stride), 1);
+  return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+}
+INLINE void vf_store_quarters(float *p, long stride, vf a) {
+  _mm_storeu_ps(p, _mm512_castps512_ps128(a));
+  _mm_storeu_ps(p + stride, _mm512_extractf32x4_ps(a, 1));
+  _mm_storeu_ps(p + 2 * stride, _mm512_extractf32x4_ps(a, 2));
+  _mm_storeu_ps(p + 3 * stride, _mm512_extractf32x4_ps(a, 3));
+}
 
 #elif defined(__AVX2__) && defined(__FMA__) && !defined(TOKENLEAP_PORTABLE)
 #ifdef __AVXVNNI__

@@ -22,11 +22,40 @@ typedef struct {
   float *held;
 } tile_place;
 
+/* From a sum to y [m, n]. */
+INLINE void finish(const linear_job *j, long n, long m, float sum) {
+  float value = sum * (j->scb[n] * (1.0f / 127.0f));
+  if (j->bias) value += j->bias[n];
+  if (j->residual) value += j->residual[m * j->n + n];
+  j->y[m * j->n + n] = value;
+}
+
+INLINE void finish4(const linear_job *j, long n, long m, vf a, vf b, vf c, vf d) {
+  const long o = m * j->n + n;
+  v4 value = vf_sum4(a, b, c, d) * (v4_load(j->scb + n) * (1.0f / 127.0f));
+  if (j->bias) value += v4_load(j->bias + n);
+  if (j->residual) value += v4_load(j->residual + o);
+  v4_store(j->y + o, value);
+}
+
+#ifdef SIXTEEN_SUMS
+/* lane 4i + r belongs to row m + i, output n + r */
+INLINE void finish16(const linear_job *j, long n, long m, vf sums) {
+  const long o = m * j->n + n;
+  vf value = vf_mul(sums, vf_four_times(v4_load(j->scb + n) * (1.0f / 127.0f)));
+  if (j->bias) value = vf_add(value, vf_four_times(v4_load(j->bias + n)));
+  if (j->residual) value = vf_add(value, vf_load_quarters(j->residual + o, j->n));
+  vf_store_quarters(j->y + o, j->n, value);
+}
+#endif
+
 /* R output rows times M activation rows, held in registers. */
 INLINE void tile(const linear_job *j, const tile_place *place, const int R, const int M, const int FETCH) {
   const long k = j->k, groups = k / GROUP, n0 = place->n0, m0 = place->m0, ahead = place->ahead;
   vf sum[8][8];
+#pragma GCC unroll 8
   for (int m = 0; m < M; m++)
+#pragma GCC unroll 8
     for (int r = 0; r < R; r++)
       sum[r][m] = vf_load(place->c0 ? place->held + (r * M + m) * LANES : j->offset + (m0 + m) * LANES);
   for (long c = place->c0; c < place->c1; c += BLOCK) {
@@ -50,39 +79,47 @@ INLINE void tile(const linear_job *j, const tile_place *place, const int R, cons
     }
   }
   if (place->c1 < k) {
+#pragma GCC unroll 8
     for (int m = 0; m < M; m++)
+#pragma GCC unroll 8
       for (int r = 0; r < R; r++) vf_store(place->held + (r * M + m) * LANES, sum[r][m]);
+    return;
+  }
+  if (R == 4) { /* spelt out: sums that a loop picks would go through memory */
+#define ROW(m) finish4(j, n0, m0 + m, sum[0][m], sum[1][m], sum[2][m], sum[3][m])
+    if (M >= 4) {
+#ifdef SIXTEEN_SUMS
+      const vf value = halve_twos(
+          halve_fours(vf_sum4_quarters(sum[0][0], sum[0][1], sum[0][2], sum[0][3]),
+                      vf_sum4_quarters(sum[2][0], sum[2][1], sum[2][2], sum[2][3])),
+          halve_fours(vf_sum4_quarters(sum[1][0], sum[1][1], sum[1][2], sum[1][3]),
+                      vf_sum4_quarters(sum[3][0], sum[3][1], sum[3][2], sum[3][3])));
+      finish16(j, n0, m0, value);
+#else
+      ROW(0), ROW(1), ROW(2), ROW(3);
+#endif
+      if (M > 4) ROW(4);
+      if (M > 5) ROW(5);
+    } else {
+      ROW(0), ROW(1), ROW(2);
+    }
+#undef ROW
     return;
   }
 #pragma GCC unroll 8
   for (int m = 0; m < M; m++) {
-    const long o = (m0 + m) * j->n + n0;
-    int r = 0;
     if (R == 2 && m + 1 < M) {
       const v4 t = vf_sum4(sum[0][m], sum[1][m], sum[0][m + 1], sum[1][m + 1]);
-      for (int i = 0; i < 4; i++) {
-        float value = t[i] * (j->scb[n0 + i % 2] * (1.0f / 127.0f));
-        if (j->bias) value += j->bias[n0 + i % 2];
-        if (j->residual) value += j->residual[o + i / 2 * j->n + i % 2];
-        j->y[o + i / 2 * j->n + i % 2] = value;
-      }
+      for (int i = 0; i < 4; i++) finish(j, n0 + i % 2, m0 + m + i / 2, t[i]);
       m++;
       continue;
     }
-#pragma GCC unroll 2
-    for (; r + 4 <= R; r += 4) {
-      v4 value = vf_sum4(sum[r][m], sum[r + 1][m], sum[r + 2][m], sum[r + 3][m]) *
-                 (v4_load(j->scb + n0 + r) * (1.0f / 127.0f));
-      if (j->bias) value += v4_load(j->bias + n0 + r);
-      if (j->residual) value += v4_load(j->residual + o + r);
-      v4_store(j->y + o + r, value);
+    if (R == 8) {
+      finish4(j, n0, m0 + m, sum[0][m], sum[1][m], sum[2][m], sum[3][m]);
+      finish4(j, n0 + 4, m0 + m, sum[4][m], sum[5][m], sum[6][m], sum[7][m]);
+      continue;
     }
-    for (; r < R; r++) {
-      float value = vf_sum(sum[r][m]) * (j->scb[n0 + r] * (1.0f / 127.0f));
-      if (j->bias) value += j->bias[n0 + r];
-      if (j->residual) value += j->residual[o + r];
-      j->y[o + r] = value;
-    }
+    for (int r = 0; r < R; r++) finish(j, n0 + r, m0 + m, vf_sum(sum[r][m]));
   }
 }
 
