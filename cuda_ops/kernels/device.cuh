@@ -3,12 +3,15 @@
 
 typedef signed char int8;
 
-#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
-#define DEVICE static __device__ __forceinline__
-
 enum { GROUP = 16, BLOCK = 128, WARP = 32 };
 
-DEVICE float largest_of(float a, float b) { return a > b ? a : b; }
+#ifdef TOKENLEAP_EMULATED /* tests run the same sources on a CPU */
+#include "emulation.h"
+#else
+#define KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+#define DEVICE static __device__ __forceinline__
+#define SHARED(type, name, count) __shared__ type name[count]
+template <typename T> using Shared = T *;
 
 /* c += a b, int8: a is 16 x 16, b 16 x 8. Lane 4g + t holds a[g][4t ..], a[g + 8][4t ..], b[4t ..][g] and c[g][2t, 2t + 1],
  * c[g + 8][2t, 2t + 1]. */
@@ -23,3 +26,6 @@ DEVICE void mma_16x8x16(int c[4], unsigned a0, unsigned a1, unsigned b) {
                : "+r"(c[2]), "+r"(c[3]) : "r"(a1), "r"(b));
 #endif
 }
+#endif
+
+DEVICE float largest_of(float a, float b) { return a > b ? a : b; }

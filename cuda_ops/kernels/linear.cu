@@ -14,7 +14,7 @@ DEVICE unsigned group_word(const int8 *block, int g, int t) {
 /* Grid (outputs / OUTPUTS, rows / ROWS), both rounded up. bias and residual may be null. */
 KERNEL(WARPS * WARP) int8_linear(const int8 *q, const float *s, const int8 *weight, const float *scb, const float *bias,
                                  const float *residual, float *y, int rows, int n, int k) {
-  __shared__ float part[WARPS][ROWS][OUTPUTS];
+  SHARED(float, part, WARPS * ROWS * OUTPUTS);
   const int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, place = lane / 4, t = lane % 4;
   const int n0 = blockIdx.x * OUTPUTS, m0 = blockIdx.y * ROWS, groups = k / GROUP;
   const int upper = n0 + place, lower = upper + 8, row = m0 + place;
@@ -33,13 +33,13 @@ KERNEL(WARPS * WARP) int8_linear(const int8 *q, const float *s, const int8 *weig
       }
     }
   }
-  for (int i = 0; i < 4; i++) part[warp][2 * t + i % 2][place + i / 2 * 8] = sum[i];
+  for (int i = 0; i < 4; i++) part[(warp * ROWS + 2 * t + i % 2) * OUTPUTS + place + i / 2 * 8] = sum[i];
   __syncthreads();
   if (threadIdx.x >= ROWS * OUTPUTS) return;
   const int m = threadIdx.x / OUTPUTS, o = threadIdx.x % OUTPUTS;
   if (m0 + m >= rows || n0 + o >= n) return;
   float value = 0.0f;
-  for (int w = 0; w < WARPS; w++) value += part[w][m][o];
+  for (int w = 0; w < WARPS; w++) value += part[(w * ROWS + m) * OUTPUTS + o];
   value *= scb[n0 + o] * (1.0f / 127.0f);
   if (bias) value += bias[n0 + o];
   const long long at = (long long)(m0 + m) * n + n0 + o;

@@ -27,7 +27,7 @@ KERNEL(THREADS) quantize_rows(const float *x, int8 *q, float *s, int k) {
 }
 
 /* 1 / sqrt(mean(x^2) + epsilon): each thread's inputs in order, then one tree over the threads. */
-DEVICE float norm_scale(const float *x, float epsilon, int k, float *sums) {
+DEVICE float norm_scale(const float *x, float epsilon, int k, Shared<float> sums) {
   float sum = 0.0f;
   for (int i = threadIdx.x; i < k; i += THREADS) sum = fmaf(x[i], x[i], sum);
   sums[threadIdx.x] = sum;
@@ -40,14 +40,14 @@ DEVICE float norm_scale(const float *x, float epsilon, int k, float *sums) {
 }
 
 KERNEL(THREADS) rms_norm(const float *x, const float *weight, float epsilon, float *y, int k) {
-  __shared__ float sums[THREADS];
+  SHARED(float, sums, THREADS);
   const long long row = blockIdx.x;
   const float scale = norm_scale(x + row * k, epsilon, k, sums);
   for (int i = threadIdx.x; i < k; i += THREADS) y[row * k + i] = x[row * k + i] * scale * weight[i];
 }
 
 KERNEL(THREADS) rms_norm_quantize(const float *x, const float *weight, float epsilon, int8 *q, float *s, int k) {
-  __shared__ float sums[THREADS];
+  SHARED(float, sums, THREADS);
   const long long row = blockIdx.x;
   const float scale = norm_scale(x + row * k, epsilon, k, sums);
   const int lane = threadIdx.x % WARP;

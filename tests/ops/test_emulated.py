@@ -1,0 +1,149 @@
+"""The CUDA sources themselves, run on a CPU by an emulation with a race check, against their reference.
+
+Mutated sources (a dropped barrier, a wrong index) must fail, or the checks prove nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from cuda_ops import reference
+from cuda_ops.compile import KERNELS
+
+HERE = Path(__file__).parent / "emulated"
+
+
+class Program:
+    """One source, maybe mutated, compiled for the emulation."""
+
+    def __init__(self, name: str, old: str = "", new: str = "") -> None:
+        text = (KERNELS / f"{name}.cu").read_text()
+        assert old in text
+        text = text.replace(old, new, 1) if old else text
+        for kernel in re.findall(r"^KERNEL\(.*?\) (\w+)\(", text, re.MULTILINE):
+            text += f"""
+extern "C" const char *run_{kernel}(void **a, unsigned x, unsigned y, int threads, int backwards) {{
+  return emu::launch({kernel}, a, {{x, y, 1}}, threads, backwards);
+}}
+"""
+        with tempfile.TemporaryDirectory(prefix="tokenleap-emulated-") as folder:
+            source, library = Path(folder) / "program.cpp", Path(folder) / "program.so"
+            source.write_text(text)
+            flags = ["-O1", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=off", "-DTOKENLEAP_EMULATED"]
+            places = ["-I", str(KERNELS), "-I", str(HERE)]
+            subprocess.run(["g++", *flags, *places, source, "-o", library], check=True, capture_output=True)
+            self._library = ctypes.CDLL(str(library))
+
+    def run(self, kernel: str, grid: tuple[int, int], threads: int, *arguments: Any, backwards: bool = False) -> None:
+        held: list[Any] = []
+        for value in arguments:
+            if isinstance(value, Tensor) or value is None:
+                held.append(ctypes.c_void_p(None if value is None else value.data_ptr()))
+            else:
+                held.append(ctypes.c_float(value) if isinstance(value, float) else ctypes.c_int(value))
+        table = (ctypes.c_void_p * len(held))(*(ctypes.addressof(each) for each in held))
+        function = getattr(self._library, f"run_{kernel}")
+        function.restype = ctypes.c_char_p
+        fault = function(table, *grid, threads, int(backwards))
+        assert fault is None, fault.decode()
+
+
+def check_linear(program: Program, rows: int, n: int, k: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    q, s = reference.quantize_rows(torch.randn(rows, k, generator=generator))
+    weight = torch.randint(-127, 128, (n, k), generator=generator, dtype=torch.int8)
+    scb, bias = torch.rand(n, generator=generator), torch.randn(n, generator=generator)
+
+    def product(first: int, count: int, backwards: bool = False) -> Tensor:
+        y = torch.full((count, n), float("nan"))
+        part = q[first : first + count].contiguous(), s[first : first + count].contiguous()
+        grid = -(-n // 16), -(-count // 8)
+        program.run("int8_linear", grid, 256, *part, weight, scb, bias, None, y, count, n, k, backwards=backwards)
+        return y
+
+    y = product(0, rows)
+    expected = reference.int8_linear(q, s, weight, scb, bias)
+    scale = (q.float().abs() * reference.spread(s)) @ weight.float().abs().T * (scb / 127)
+    assert ((y - expected).abs() <= 3e-6 * scale + 1e-5).all()
+    assert torch.equal(product(rows - 1, 1)[0], y[-1])  # a row has the same bits alone
+    assert torch.equal(product(0, rows, backwards=True), y)
+
+
+def quantised(x: Tensor) -> tuple[Tensor, Tensor]:
+    """reference.quantize_rows with the rounding of the C kernels: torch's 127.0 / x multiplies by a reciprocal."""
+    largest = reference.grouped(x).abs().amax(-1)
+    inverse = torch.where(largest > 0, torch.full_like(largest, 127.0) / largest, 0.0)
+    return torch.round(x * reference.spread(inverse)).to(torch.int8), largest / 127.0
+
+
+def check_rows(program: Program, rows: int, k: int, seed: int) -> None:
+    x = torch.randn(rows, k, generator=torch.Generator().manual_seed(seed)) * 3
+    weight = torch.rand(k, generator=torch.Generator().manual_seed(seed + 1)) + 0.5
+    q, s = torch.zeros(rows, k, dtype=torch.int8), torch.full((rows, k // 16), float("nan"))
+    program.run("quantize_rows", (rows, 1), 256, x, q, s, k)
+    wanted_q, wanted_s = quantised(x)
+    assert torch.equal(q, wanted_q) and torch.equal(s, wanted_s)
+    y = torch.full_like(x, float("nan"))
+    program.run("rms_norm", (rows, 1), 256, x, weight, 1e-6, y, k)
+    torch.testing.assert_close(y, reference.rms_norm(x, weight, 1e-6), rtol=2e-6, atol=1e-6)
+    program.run("rms_norm_quantize", (rows, 1), 256, x, weight, 1e-6, q, s, k, backwards=True)
+    wanted_q, wanted_s = quantised(y)
+    assert torch.equal(q, wanted_q) and torch.equal(s, wanted_s)
+
+
+@pytest.fixture(scope="module")
+def linear() -> Program:
+    return Program("linear")
+
+
+@pytest.fixture(scope="module")
+def rows_program() -> Program:
+    return Program("rows")
+
+
+SHAPES = {"rows": st.integers(1, 17), "k": st.integers(1, 10).map(lambda n: n * 128), "seed": st.integers(0, 99)}
+
+
+@settings(max_examples=12, derandomize=True)
+@given(n=st.integers(1, 35), **SHAPES)
+def test_the_product_equals_its_reference_and_rows_stand_alone(
+    linear: Program, rows: int, n: int, k: int, seed: int
+) -> None:
+    check_linear(linear, rows, n, k, seed)
+
+
+@settings(max_examples=12, derandomize=True)
+@given(**SHAPES)
+def test_norm_and_quantising_equal_their_reference(rows_program: Program, rows: int, k: int, seed: int) -> None:
+    check_rows(rows_program, rows, k, seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("linear", "__syncthreads();", ""),
+        ("linear", "place + i / 2 * 8] = sum", "place + i / 2 * 7] = sum"),
+        ("linear", "* (BLOCK / 2)", "* (BLOCK / 4)"),
+        ("linear", "m0 + 2 * t + i % 2;", "m0 + 2 * t;"),
+        ("linear", "w < WARPS", "w < WARPS - 1"),
+        ("rows", "    __syncthreads();\n    if", "    if"),
+        ("rows", "  __syncthreads();\n  return", "  return"),
+        ("rows", "largest, 2)", "largest, 4)"),
+        ("rows", "lane % 4 / 2", "lane % 2"),
+    ],
+)
+def test_a_mutated_source_fails(name: str, old: str, new: str) -> None:
+    program = Program(name, old, new)
+    with pytest.raises(AssertionError):
+        check_linear(program, 9, 20, 1152, 1) if name == "linear" else check_rows(program, 2, 1152, 1)
