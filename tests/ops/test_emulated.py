@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from cuda_ops import reference
+from cuda_ops import checks, reference
 from cuda_ops.compile import KERNELS
 
 HERE = Path(__file__).parent / "emulated"
@@ -102,6 +102,23 @@ def check_rows(program: Program, rows: int, k: int, seed: int) -> None:
     assert torch.equal(q, wanted_q) and torch.equal(s, wanted_s)
 
 
+def check_gated(program: Program, rows: int, k: int, seed: int) -> None:
+    gate_up = torch.randn(rows, 2 * k, generator=torch.Generator().manual_seed(seed)) * 4
+    for block in [0, *(length for length in checks.TURNS if k % length == 0)]:
+        q, s = torch.zeros(rows, k, dtype=torch.int8), torch.full((rows, k // 16), float("nan"))
+        scale = block**-0.5 if block else 1.0
+        program.run("silu_mul_quantize", (-(-k // 256), rows), 256, gate_up, q, s, block, scale, k)
+        expected = reference.silu_mul(gate_up)
+        expected = reference.hadamard(expected, block) if block else expected
+        step = reference.spread(s)
+        assert ((q.float() * step - expected).abs() <= 0.51 * step + 1e-5).all()
+
+
+@pytest.fixture(scope="module")
+def gated() -> Program:
+    return Program("gated")
+
+
 @pytest.fixture(scope="module")
 def linear() -> Program:
     return Program("linear")
@@ -129,6 +146,12 @@ def test_norm_and_quantising_equal_their_reference(rows_program: Program, rows: 
     check_rows(rows_program, rows, k, seed)
 
 
+@settings(max_examples=8, derandomize=True)
+@given(**SHAPES)
+def test_the_gated_product_equals_its_reference_at_every_turn(gated: Program, rows: int, k: int, seed: int) -> None:
+    check_gated(gated, rows, k, seed)
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
@@ -139,11 +162,19 @@ def test_norm_and_quantising_equal_their_reference(rows_program: Program, rows: 
         ("linear", "w < WARPS", "w < WARPS - 1"),
         ("rows", "    __syncthreads();\n    if", "    if"),
         ("rows", "  __syncthreads();\n  return", "  return"),
-        ("rows", "largest, 2)", "largest, 4)"),
-        ("rows", "lane % 4 / 2", "lane % 2"),
+        ("rows", "half > 0", "half > 1"),
+        ("gated", "    __syncthreads();\n    turned", "    turned"),
+        ("gated", "    turned[i] = value;\n    __syncthreads();", "    turned[i] = value;"),
+        ("gated", "i ^ step", "i ^ 1"),
+        ("gated", "other - value", "value - other"),
     ],
 )
 def test_a_mutated_source_fails(name: str, old: str, new: str) -> None:
     program = Program(name, old, new)
     with pytest.raises(AssertionError):
-        check_linear(program, 9, 20, 1152, 1) if name == "linear" else check_rows(program, 2, 1152, 1)
+        if name == "linear":
+            check_linear(program, 9, 20, 1152, 1)
+        elif name == "rows":
+            check_rows(program, 2, 1152, 1)
+        else:
+            check_gated(program, 2, 1152 - 128, 1)

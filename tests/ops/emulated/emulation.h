@@ -23,6 +23,11 @@ inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z,
 inline char4 make_char4(int x, int y, int z, int w) {
   return {(signed char)x, (signed char)y, (signed char)z, (signed char)w};
 }
+inline float __int_as_float(int bits) {
+  float value;
+  memcpy(&value, &bits, 4);
+  return value;
+}
 inline int __float2int_rn(float x) { return (int)rintf(x); }
 
 namespace emu {
