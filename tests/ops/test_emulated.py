@@ -114,6 +114,40 @@ def check_gated(program: Program, rows: int, k: int, seed: int) -> None:
         assert ((q.float() * step - expected).abs() <= 0.51 * step + 1e-5).all()
 
 
+def check_verify(program: Program, rows: int, vocabulary: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randint(0, 9, (rows, vocabulary), generator=generator).float()  # many equals
+    choices, kept, tokens = (torch.full((rows,), -7, dtype=torch.int32) for _ in range(3))
+    program.run("best_tokens", (rows, 1), 256, scores, choices, vocabulary)
+    wanted = scores.argmax(-1).to(torch.int32)
+    assert torch.equal(choices, wanted)
+    parents = [-1, *(int(torch.randint(0, r, (), generator=generator)) for r in range(1, rows))]
+    right = torch.rand(rows, generator=generator) < 0.8
+    ids = torch.tensor([int(wanted[p]) if right[r] else -2 for r, p in enumerate(parents)], dtype=torch.int32)
+    above = torch.tensor(parents, dtype=torch.int32)
+    program.run("walk", (1, 1), 32, choices, ids, above, kept, tokens, rows)
+    expected = reference.walk(choices, ids, above)
+    assert torch.equal(kept, expected[0]) and torch.equal(tokens, expected[1])
+    keys, values = torch.randn(2, 3, 4, 32, 16, generator=generator), torch.randn(2, 3, 64, 32, generator=generator)
+    theirs = keys.clone(), values.clone()
+    program.run("cache_compact", (6, 1), 32, keys, values, kept, rows, 30, 32, 64, 16)
+    reference.cache_compact(*theirs, kept, 30)
+    assert torch.equal(keys, theirs[0]) and torch.equal(values, theirs[1])
+
+
+@pytest.fixture(scope="module")
+def verify() -> Program:
+    return Program("verify")
+
+
+@settings(max_examples=15, derandomize=True)
+@given(rows=st.integers(1, 17), vocabulary=st.integers(1, 1200), seed=st.integers(0, 99))
+def test_verification_and_compaction_equal_their_reference(
+    verify: Program, rows: int, vocabulary: int, seed: int
+) -> None:
+    check_verify(verify, rows, vocabulary, seed)
+
+
 @pytest.fixture(scope="module")
 def gated() -> Program:
     return Program("gated")
@@ -166,6 +200,9 @@ def test_the_gated_product_equals_its_reference_at_every_turn(gated: Program, ro
         ("gated", "    __syncthreads();\n    turned", "    turned"),
         ("gated", "    turned[i] = value;\n    __syncthreads();", "    turned[i] = value;"),
         ("gated", "i ^ step", "i ^ 1"),
+        ("verify", "    __syncthreads();\n", ""),
+        ("verify", "its_token < my_token", "its_token > my_token"),
+        ("verify", "base + i, from", "base + i + 1, from"),
         ("gated", "other - value", "value - other"),
     ],
 )
@@ -176,5 +213,7 @@ def test_a_mutated_source_fails(name: str, old: str, new: str) -> None:
             check_linear(program, 9, 20, 1152, 1)
         elif name == "rows":
             check_rows(program, 2, 1152, 1)
+        elif name == "verify":
+            check_verify(program, 9, 1000, 1)
         else:
             check_gated(program, 2, 1152 - 128, 1)

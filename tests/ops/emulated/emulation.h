@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <ucontext.h>
 #include <utility>
 #include <vector>
@@ -85,12 +86,13 @@ template <typename T> struct Handle {
     return {words[i]};
   }
 };
-/* memory that nobody has written holds NaN */
+template <typename T> T nobody() { return std::is_same<T, float>::value ? (T)NAN : (T)-123456789; }
+/* memory that nobody has written holds NaN or a large negative number */
 template <typename T, int N> struct Memory {
   std::vector<Word<T>> words;
   dim3 owner{~0u, 0, 0};
   Handle<T> of_block() {
-    if (words.empty() || memcmp(&owner, &block, sizeof block)) words.assign(N, Word<T>{(T)NAN}), owner = block;
+    if (words.empty() || memcmp(&owner, &block, sizeof block)) words.assign(N, Word<T>{nobody<T>()}), owner = block;
     return {words.data(), N};
   }
 };
