@@ -135,6 +135,36 @@ def check_verify(program: Program, rows: int, vocabulary: int, seed: int) -> Non
     assert torch.equal(keys, theirs[0]) and torch.equal(values, theirs[1])
 
 
+def check_rope(program: Program, rows: int, kv_heads: int, dim: int, seed: int, parts: int) -> None:
+    generator, heads, base = torch.Generator().manual_seed(seed), 3 * kv_heads, 30
+    width = (heads + parts * kv_heads) * dim
+    qkv, angles = torch.randn(rows, width, generator=generator), torch.randn(64, dim // 2, generator=generator)
+    keys, values = torch.zeros(kv_heads, 4, dim, 16), torch.zeros(kv_heads, 64, dim)
+    positions = torch.randint(0, 64, (rows,), generator=generator, dtype=torch.int32)
+    mine = qkv.clone(), angles.cos(), angles.sin(), positions, keys.clone(), values.clone()
+    theirs = qkv.clone(), *mine[1:4], keys, values
+    program.run("rope_append", (rows, 1), 128, *mine, base, heads, kv_heads, dim, width, 64)
+    reference.rope_append(*theirs, base, heads)
+    for got, want in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-6)
+
+
+@settings(max_examples=10, derandomize=True)
+@given(
+    rows=st.integers(1, 17), kv_heads=st.integers(1, 3), dim=st.sampled_from([16, 64, 128]), seed=st.integers(0, 99),
+    parts=st.sampled_from([2, 4]),
+)  # fmt: skip
+def test_rotating_and_appending_equal_their_reference(
+    rope: Program, rows: int, kv_heads: int, dim: int, seed: int, parts: int
+) -> None:
+    check_rope(rope, rows, kv_heads, dim, seed, parts)
+
+
+@pytest.fixture(scope="module")
+def rope() -> Program:
+    return Program("rope")
+
+
 @pytest.fixture(scope="module")
 def verify() -> Program:
     return Program("verify")
@@ -200,6 +230,8 @@ def test_the_gated_product_equals_its_reference_at_every_turn(gated: Program, ro
         ("gated", "    __syncthreads();\n    turned", "    turned"),
         ("gated", "    turned[i] = value;\n    __syncthreads();", "    turned[i] = value;"),
         ("gated", "i ^ step", "i ^ 1"),
+        ("rope", "slot % LANES;", "slot % (LANES - 1);"),
+        ("rope", "3 * own", "2 * own"),
         ("verify", "    __syncthreads();\n", ""),
         ("verify", "its_token < my_token", "its_token > my_token"),
         ("verify", "base + i, from", "base + i + 1, from"),
@@ -213,6 +245,8 @@ def test_a_mutated_source_fails(name: str, old: str, new: str) -> None:
             check_linear(program, 9, 20, 1152, 1)
         elif name == "rows":
             check_rows(program, 2, 1152, 1)
+        elif name == "rope":
+            check_rope(program, 5, 2, 64, 1, 4)
         elif name == "verify":
             check_verify(program, 9, 1000, 1)
         else:
