@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from cuda_ops import compile as compiler
-from cuda_ops.reference import BLOCK, GROUP, LANES
+from cuda_ops.checks import inner_length, need, turn_length
+from cuda_ops.reference import GROUP, LANES
 
-BLOCKS = (16, 32, 64, 128, 256)  # lengths that the Hadamard turn knows
+CPU = torch.device("cpu")
 
 
 class Layer(ctypes.Structure):
@@ -49,19 +50,7 @@ class Head(ctypes.Structure):
 
 
 def _check(name: str, tensor: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> int:
-    if tensor.dtype != dtype or tuple(tensor.shape) != tuple(shape) or not tensor.is_contiguous():
-        raise ValueError(
-            f"{name}: needs a contiguous {dtype} of shape {tuple(shape)}, got {tensor.dtype} {tuple(tensor.shape)}"
-        )
-    if tensor.device.type != "cpu":
-        raise ValueError(f"{name}: needs memory of the CPU, got {tensor.device}")
-    return tensor.data_ptr()
-
-
-def _inner(k: int) -> int:
-    if k <= 0 or k % BLOCK:
-        raise ValueError(f"the inner length must be a multiple of {BLOCK}, got {k}")
-    return k
+    return need(name, tensor, dtype, shape, CPU).data_ptr()
 
 
 class Kernels:
@@ -74,6 +63,7 @@ class Kernels:
         signatures = {
             "tl_rms_norm": (pointer, pointer, number, pointer, long, long),
             "tl_quantize_rows": (pointer, pointer, pointer, pointer, long, long),
+            "tl_offsets": (pointer, pointer, pointer, long, long),
             "tl_rms_norm_quantize": (pointer, pointer, number, pointer, pointer, pointer, long, long),
             "tl_silu_mul_quantize": (pointer, pointer, pointer, pointer, long, long, long),
             "tl_int8_linear": (*[pointer] * 8, long, long, long),
@@ -102,7 +92,7 @@ class Kernels:
 
     def rms_norm(self, x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
         """As reference.rms_norm."""
-        rows, k = x.shape[0], _inner(x.shape[-1])
+        rows, k = x.shape[0], inner_length(x.shape[-1])
         y = torch.empty_like(x)
         arguments = _check("x", x, torch.float32, (rows, k)), _check("weight", weight, torch.float32, (k,))
         self._library.tl_rms_norm(*arguments, epsilon, y.data_ptr(), rows, k)
@@ -117,15 +107,23 @@ class Kernels:
 
     def quantize_rows(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """As reference.quantize_rows, and the float32 [R, LANES] offsets that int8_linear starts its sums from."""
-        rows, k = x.shape[0], _inner(x.shape[-1])
+        rows, k = x.shape[0], inner_length(x.shape[-1])
         q, s, offset = self._quantized(rows, k)
         address = _check("x", x, torch.float32, (rows, k))
         self._library.tl_quantize_rows(address, q.data_ptr(), s.data_ptr(), offset.data_ptr(), rows, k)
         return q, s, offset
 
+    def offsets(self, q: Tensor, s: Tensor) -> Tensor:
+        """The offsets float32 [R, LANES] of rows that were quantised elsewhere, to the bit what quantize_rows gives."""
+        rows, k = q.shape[0], inner_length(q.shape[-1])
+        offset = torch.empty(rows, LANES)
+        arguments = _check("q", q, torch.int8, (rows, k)), _check("s", s, torch.float32, (rows, k // GROUP))
+        self._library.tl_offsets(*arguments, offset.data_ptr(), rows, k)
+        return offset
+
     def rms_norm_quantize(self, x: Tensor, weight: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
         """quantize_rows(rms_norm(x, weight, epsilon))."""
-        rows, k = x.shape[0], _inner(x.shape[-1])
+        rows, k = x.shape[0], inner_length(x.shape[-1])
         q, s, offset = self._quantized(rows, k)
         arguments = _check("x", x, torch.float32, (rows, k)), _check("weight", weight, torch.float32, (k,))
         self._library.tl_rms_norm_quantize(*arguments, epsilon, q.data_ptr(), s.data_ptr(), offset.data_ptr(), rows, k)
@@ -133,9 +131,8 @@ class Kernels:
 
     def silu_mul_quantize(self, gate_up: Tensor, block: int = 0) -> tuple[Tensor, Tensor, Tensor]:
         """quantize_rows(hadamard(silu_mul(gate_up), block)); block 0 for no turn."""
-        rows, k = gate_up.shape[0], _inner(gate_up.shape[-1] // 2)
-        if block and (block not in BLOCKS or k % block):
-            raise ValueError(f"block: needs one of {BLOCKS} that divides {k}, got {block}")
+        rows, k = gate_up.shape[0], inner_length(gate_up.shape[-1] // 2)
+        turn_length(block, k)
         q, s, offset = self._quantized(rows, k)
         address = _check("gate_up", gate_up, torch.float32, (rows, 2 * k))
         self._library.tl_silu_mul_quantize(address, q.data_ptr(), s.data_ptr(), offset.data_ptr(), block, rows, k)
@@ -152,7 +149,7 @@ class Kernels:
         residual: Tensor | None = None,
     ) -> Tensor:
         """As reference.int8_linear on what quantize_rows gave, plus residual float32 [R, N]."""
-        rows, k, n = q.shape[0], _inner(q.shape[-1]), weight.shape[0]
+        rows, k, n = q.shape[0], inner_length(q.shape[-1]), weight.shape[0]
         y = torch.empty(rows, n)
         self._library.tl_int8_linear(
             _check("q", q, torch.int8, (rows, k)),
@@ -171,7 +168,7 @@ class Kernels:
 
     def rescore(self, y: Tensor, x: Tensor, weight: Tensor, fine: Tensor, scb: Tensor, margin: float) -> Tensor:
         """As reference.rescore, in place."""
-        rows, k, n = x.shape[0], _inner(x.shape[-1]), weight.shape[0]
+        rows, k, n = x.shape[0], inner_length(x.shape[-1]), weight.shape[0]
         self._library.tl_rescore(
             _check("x", x, torch.float32, (rows, k)),
             _check("weight", weight, torch.int8, (n, k)),
@@ -184,6 +181,33 @@ class Kernels:
             k,
         )
         return y
+
+    def rope_append(
+        self, qkv: Tensor, cosine: Tensor, sine: Tensor, positions: Tensor, keys: Tensor, values: Tensor, base: int,
+        heads: int,
+    ) -> None:  # fmt: skip
+        """As reference.rope_append, in place. The caller owns the checks."""
+        kv_heads, capacity, dim = values.shape
+        tensors = (qkv, cosine, sine, positions, keys, values)
+        sizes = (base, qkv.shape[0], heads, kv_heads, dim, qkv.shape[1], capacity)
+        self._library.tl_rope_append(*(tensor.data_ptr() for tensor in tensors), *sizes)
+
+    def decode_attention(
+        self, qkv: Tensor, keys: Tensor, values: Tensor, positions: Tensor, paths: Tensor | None, base: int, heads: int
+    ) -> Tensor:
+        """As reference.attend. The caller owns the checks."""
+        kv_heads, capacity, dim = values.shape
+        out = torch.empty(qkv.shape[0], heads * dim)
+        self._library.tl_decode_attention(
+            qkv.data_ptr(),
+            keys.data_ptr(),
+            values.data_ptr(),
+            positions.data_ptr(),
+            None if paths is None else paths.data_ptr(),
+            out.data_ptr(),
+            *(base, qkv.shape[0], heads, kv_heads, dim, qkv.shape[1], capacity),
+        )
+        return out
 
     def decoder_layer(
         self,

@@ -116,3 +116,104 @@ def decode_attention(q: Tensor, keys: Tensor, values: Tensor, seen: list[Tensor]
         scores = query @ flat[:, slots].transpose(-1, -2) / dim**0.5
         out[r] = (torch.softmax(scores, dim=-1) @ values[:, slots]).reshape(-1, dim)
     return out
+
+
+def rope_append(
+    qkv: Tensor, cosine: Tensor, sine: Tensor, positions: Tensor, keys: Tensor, values: Tensor, base: int, heads: int
+) -> None:
+    """Rotates q and k of qkv float32 [R, width] in place and appends k and v at slots base.. of one layer's cache.
+
+    A row is q [heads, dim], k and v [kv_heads, dim] and, where it is wider, what is added to k and v first.
+    cosine, sine: float32 [P, dim / 2], of which row r takes positions[r] (int32 [R]); keys, values as in `append`.
+    """
+    kv_heads, _, dim = values.shape
+    own, start = kv_heads * dim, heads * dim
+    if qkv.shape[1] > start + 2 * own:
+        qkv[:, start : start + 2 * own] += qkv[:, start + 2 * own :]
+    turned = qkv[:, : start + own].view(len(qkv), -1, dim)
+    at = positions.long()
+    turned.copy_(rotate(turned, cosine[at], sine[at]))
+    k, v = turned[:, heads:], qkv[:, start + own : start + 2 * own].view(len(qkv), -1, dim)
+    append(keys, values, k, v, base)
+
+
+def attend(
+    qkv: Tensor, keys: Tensor, values: Tensor, positions: Tensor, paths: Tensor | None, base: int, heads: int
+) -> Tensor:
+    """decode_attention of the q in qkv float32 [R, width] -> float32 [R, heads * dim].
+
+    Row r sees positions[r] + 1 slots: in order, or, with paths int32 [R, R], the first `base` and then
+    base + paths[r][0 .. positions[r] - base].
+    """
+    dim = values.shape[-1]
+    seen = []
+    for r, position in enumerate(positions.tolist()):
+        slots = torch.arange(position + 1, device=qkv.device)
+        if paths is not None:
+            slots[base:] = base + paths[r, : position + 1 - base].long()
+        seen.append(slots)
+    q = qkv[:, : heads * dim].reshape(len(qkv), heads, dim)
+    return decode_attention(q, keys, values, seen).reshape(len(qkv), heads * dim)
+
+
+def walk(choices: Tensor, ids: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
+    """From row 0 down the draft while a drafted token equals the choice at its parent's row.
+
+    choices, ids, parents int32 [R]: the backbone's choice at each row, the token of each row (row 0's does not count),
+    the row that it follows (before it). Gives rows int32 [R] walked over, the first of them 0, and the tokens int32 [R]
+    committed, the last of them the bonus; both filled up with -1.
+    """
+    chosen, tokens, above = choices.tolist(), ids.tolist(), parents.tolist()
+    rows, taken = [0], [chosen[0]]
+    for row in range(1, len(tokens)):
+        if above[row] == rows[-1] and tokens[row] == taken[-1]:
+            rows.append(row)
+            taken.append(chosen[row])
+    filler = [-1] * (len(tokens) - len(rows))
+    return tuple(torch.tensor(part + filler, dtype=torch.int32, device=ids.device) for part in (rows, taken))  # type: ignore[return-value]
+
+
+def verify_greedy(scores: Tensor, ids: Tensor, parents: Tensor) -> tuple[Tensor, Tensor]:
+    """`walk` with the best token of each row of scores float32 [R, V]; of equals the lowest."""
+    return walk(scores.argmax(-1).to(torch.int32), ids, parents)
+
+
+def verify_sampled(
+    scores: Tensor, ids: Tensor, parents: Tensor, noise: Tensor, temperature: float, reach: float
+) -> tuple[Tensor, Tensor]:
+    """`walk` with, in each row, the token of the largest (score - best) / temperature + Gumbel noise, in float64.
+
+    noise int64 [R]: the row's key (seed, candidate and position, mixed), from which each token's noise is hashed.
+    Tokens more than reach * temperature below the best are out.
+    """
+    choices = [_sampled(row, key, temperature, reach) for row, key in zip(scores, noise.tolist(), strict=True)]
+    return walk(torch.tensor(choices, dtype=torch.int32, device=ids.device), ids, parents)
+
+
+def _sampled(row: Tensor, key: int, temperature: float, reach: float) -> int:
+    best = row.max()
+    kept = torch.nonzero(row.double() >= best.double() - reach * temperature)[:, 0]
+    bits = _mix32((_mix32(kept ^ (key & 0xFFFFFFFF)) + (key >> 32 & 0xFFFFFFFF)) & 0xFFFFFFFF)
+    noise = -torch.log(-torch.log((bits.double() + 0.5) / 2.0**32))
+    return int(kept[((row[kept].double() - best.double()) / temperature + noise).argmax()])
+
+
+def _mix32(bits: Tensor) -> Tensor:
+    """Wellons' lowbias32 on int64 that hold 32 bits."""
+    bits = bits ^ (bits >> 16)
+    bits = (bits * 0x21F0AAAD) & 0xFFFFFFFF
+    bits = bits ^ (bits >> 15)
+    bits = (bits * 0x735A2D97) & 0xFFFFFFFF
+    return bits ^ (bits >> 15)
+
+
+def cache_compact(keys: Tensor, values: Tensor, rows: Tensor, base: int) -> None:
+    """Moves slots base + rows[i] to base + i in every layer; rows int32 ascending, its first -1 ends them.
+
+    keys: float32 [layers, kv_heads, capacity / LANES, dim, LANES]; values: float32 [layers, kv_heads, capacity, dim].
+    """
+    kept = [row for row in rows.tolist() if row >= 0]
+    to = torch.arange(base, base + len(kept), device=keys.device)
+    slots = base + torch.tensor(kept, dtype=torch.long, device=keys.device)
+    values[:, :, to] = values[:, :, slots]
+    keys[:, :, to // LANES, :, to % LANES] = keys[:, :, slots // LANES, :, slots % LANES]

@@ -15,6 +15,8 @@ enum {
 
 void tl_rms_norm(const float *x, const float *weight, float epsilon, float *y, long rows, long k);
 void tl_quantize_rows(const float *x, int8_t *q, float *s, float *offset, long rows, long k);
+/* the offsets [rows, LANES] of rows quantised elsewhere, as tl_quantize_rows gives them */
+void tl_offsets(const int8_t *q, const float *s, float *offset, long rows, long k);
 void tl_rms_norm_quantize(const float *x, const float *weight, float epsilon, int8_t *q, float *s, float *offset,
                           long rows, long k);
 /* block: the Hadamard turn of the product before it is quantised, a power of two from LANES to 256; 0 for none */

@@ -1,10 +1,14 @@
 /* Row-wise operators: RMS norm, quantising in groups of GROUP inputs, the gated product. A row never sees another row. */
 #include "kernels.h"
 
-/* Quantises one row of k floats: q = round(x / s), s = largest / 127 in each group (0 for a group of zeros).
- * offset[l] = -128 * sum of s * q over the four bytes of lane l in every chunk: what the biased weights add too much. */
+/* One block's share of offset[l] = -128 * sum of s * q over the four bytes of lane l in every chunk: what the biased
+ * weights add too much. */
+INLINE vf offset_block(const int8_t *q, const float *s, vf sum) {
+  return vf_fma(vf_mul(vb_dot(vb_ones(), vb_ones(), q), vf_set(-128.0f)), vf_twice(s), sum);
+}
+
+/* Quantises one row of k floats: q = round(x / s), s = largest / 127 in each group (0 for a group of zeros). */
 static void quantize_row(const float *x, int8_t *q, float *s, float *offset, long k) {
-  const vf bias = vf_set(-128.0f);
   vf sum = vf_set(0.0f);
   for (long c = 0; c < k; c += BLOCK) {
     float *scale = s + c / GROUP;
@@ -18,7 +22,7 @@ static void quantize_row(const float *x, int8_t *q, float *s, float *offset, lon
       memcpy(q + at + CHUNK, both + 8, 8);
       scale[g] = largest / 127.0f;
     }
-    sum = vf_fma(vf_mul(vb_dot(vb_ones(), vb_ones(), q + c), bias), vf_twice(scale), sum);
+    sum = offset_block(q + c, scale, sum);
   }
   vf_store(offset, sum);
 }
@@ -120,6 +124,14 @@ void tl_rms_norm(const float *x, const float *weight, float epsilon, float *y, l
 void tl_quantize_rows(const float *x, int8_t *q, float *s, float *offset, long rows, long k) {
   const rows_job job = {.x = x, .q = q, .s = s, .offset = offset, .k = k};
   pool_run(quantize_rows, &job, rows, grain_for(rows));
+}
+
+void tl_offsets(const int8_t *q, const float *s, float *offset, long rows, long k) {
+  for (long r = 0; r < rows; r++) {
+    vf sum = vf_set(0.0f);
+    for (long c = 0; c < k; c += BLOCK) sum = offset_block(q + r * k + c, s + (r * k + c) / GROUP, sum);
+    vf_store(offset + r * LANES, sum);
+  }
 }
 
 void tl_rms_norm_quantize(const float *x, const float *weight, float epsilon, int8_t *q, float *s, float *offset,
