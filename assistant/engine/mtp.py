@@ -109,7 +109,7 @@ class MtpDrafter:
             if len(ids) == limit:
                 break
             x = head.later(x, y, ids[-1])
-        return Draft(tuple(ids))
+        return Draft(tuple(ids), by="mtp")
 
     def observe(self, draft: Draft, accepted: Sequence[int]) -> None:
         """Nothing is learnt."""
