@@ -50,7 +50,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("try.accept", "tab", "accept", "Accept", "take all of the suggestion", priority=True),
     Action("try.line", "ctrl+e", "accept_line", "Line", "take a line of the suggestion", priority=True),
     Action("try.word", "ctrl+right", "accept_word", "Word", "take a word of the suggestion", priority=True),
-    Action("try.dismiss", "escape", "dismiss", "Dismiss", "put the suggestion away", priority=True),
+    Action("try.dismiss", "escape", "put_away", "Dismiss", "put the suggestion away", priority=True),
     Action("try.ask", "ctrl+t", "ask", "Ask", "ask for a suggestion now", priority=True),
     Action("try.race", "ctrl+r", "race", "Race", "the same prompt plain and with drafting", priority=True),
     Action("log.doctor", "d", "doctor", "Doctor", "look this machine over"),

@@ -65,6 +65,7 @@ class TokenleapApp(App[None]):
     BINDINGS: ClassVar[list[BindingType]] = [*actions.bindings("app", _GOING)]
     COMMAND_PALETTE_BINDING = "ctrl+p"
     ENABLE_COMMAND_PALETTE = True
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012
 
     def __init__(
         self,
@@ -171,6 +172,9 @@ class TokenleapApp(App[None]):
                 screen.post_message(messages.Refreshed(each))
 
     # What the bridge tells.
+
+    def on_refreshed(self, message: messages.Refreshed) -> None:
+        self.refreshed(message.what)
 
     def on_happened(self, message: messages.Happened) -> None:
         for host, event in self.bridge.taken():

@@ -17,7 +17,7 @@ from tests.tui_app.service import Errands, Scripted, tally
 from tui.app import TokenleapApp
 from tui.bridge import Bridge
 
-PATIENCE = 30.0
+PATIENCE = 15.0
 Screens = Pilot[None]
 
 
@@ -34,7 +34,7 @@ class Stage:
     ) -> AsyncIterator[Screens]:
         """The interface, past its first paint and all that follows from it."""
         self.app = TokenleapApp(
-            lambda post: Bridge(post, self.service.connect, self.errands, interval=0.01),
+            lambda post: Bridge(post, self.service.connect, self.errands, interval=0.1),
             lambda: load(strict=False, target=self.folder),
             tally,
             place,

@@ -1,4 +1,4 @@
-"""A scripted Service, errands and figures for the interface: neither host nor model, and nothing that depends on time."""
+"""A scripted Service, errands and figures for the interface: no host, no model, nothing that depends on time."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def test_help_names_the_keys_and_quitting_ends_it(stage: Stage) -> None:
     async def scene() -> None:
         async with stage.show() as pilot:
             await pilot.press("f1")
-            await stage.seen(pilot, "where the time of a request went")
+            await stage.seen(pilot, "show or hide warming")
             await pilot.press("f1")
             await pilot.press("ctrl+q")
             await stage.until(pilot, lambda: not stage.app.is_running)

@@ -32,7 +32,7 @@ class FirstRun(ModalScreen[None]):
     HELP = "Enter brings the marked model. The same is done by `tokenleap models pull`."
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="first"):
+        with Vertical(id="guide"):
             yield Words(_WELCOME, id="welcome")
             yield OptionList(id="models")
             yield Words(id="step")

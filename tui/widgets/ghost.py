@@ -1,0 +1,58 @@
+"""An editor with a suggestion behind the cursor: dimmed, over as many lines as it has, and no part of the text."""
+
+from __future__ import annotations
+
+import re
+
+from rich.segment import Segment
+from textual.reactive import reactive
+from textual.strip import Strip
+from textual.widgets import TextArea
+
+
+class GhostEditor(TextArea):
+    """`ghost` is the suggestion at the cursor. What is typed along with it shortens it; anything else ends it."""
+
+    HELP = "Type code: suggestions come as you pause. Tab takes all, ctrl+e a line, ctrl+right a word, escape none."
+
+    ghost: reactive[str] = reactive("")
+
+    def watch_ghost(self, ghost: str) -> None:
+        self.suggestion = ghost.partition("\n")[0]
+        self._line_cache.clear()
+        self.refresh()
+
+    def before_and_after(self) -> tuple[str, str]:
+        """The text around the cursor."""
+        here = self.cursor_location
+        return self.get_text_range((0, 0), here), self.get_text_range(here, self.document.end)
+
+    def take(self, text: str) -> None:
+        """Put the beginning `text` of the suggestion into the text; the rest stays."""
+        rest = self.ghost[len(text) :]
+        self.ghost = ""
+        self.insert(text)
+        self.ghost = rest
+
+    def first_line(self) -> str:
+        """The suggestion's beginning up to its first line end, which is among it."""
+        found = re.match(r"\n?[^\n]*\n?" if self.ghost.startswith("\n") else r"[^\n]*\n?", self.ghost)
+        return found.group() if found else ""
+
+    def first_word(self) -> str:
+        """White space and the word or sign after it."""
+        found = re.match(r"\s*(\w+|[^\w\s]+|$)", self.ghost)
+        return found.group() if found else ""
+
+    def render_line(self, y: int) -> Strip:
+        """As a text's line; the suggestion's further lines push down what is below the cursor."""
+        rest = self.ghost.split("\n")[1:] if self.has_focus else []
+        below = y + self.scroll_offset.y - self._cursor_offset[1]
+        if not rest or below <= 0:
+            return super().render_line(y)
+        if below > len(rest):
+            return super().render_line(y - len(rest))
+        style = self.get_component_rich_style("text-area--suggestion")
+        text = rest[below - 1].expandtabs(4)
+        margin = " " * self.gutter_width
+        return Strip([Segment(margin + text, style)]).adjust_cell_length(self.size.width, style)
