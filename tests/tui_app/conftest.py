@@ -56,6 +56,10 @@ class Stage:
     async def seen(self, pilot: Screens, words: str) -> None:
         await self.until(pilot, lambda: words in self.text())
 
+    async def told(self, pilot: Screens, words: str) -> None:
+        """The user was notified."""
+        await self.until(pilot, lambda: any(words in said.message for said in self.app._notifications))
+
     def text(self) -> str:
         """The terminal's contents, line by line."""
         return text_of(self.app)

@@ -127,7 +127,7 @@ def test_a_broken_file_is_shown_with_its_line_and_never_overwritten(stage: Stage
             await open_setting(stage, pilot, "draft")
             stage.app.screen.query_one("#value", Input).value = "3"
             await pilot.press("enter")
-            await stage.seen(pilot, "correct it first")
+            await stage.told(pilot, "correct it first")
             assert file.read_bytes() == before
 
     play(scene)

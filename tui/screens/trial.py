@@ -75,18 +75,12 @@ class TrialScreen(Place):
         self._later()
 
     def on_text_area_selection_changed(self, event: TextArea.SelectionChanged) -> None:
-        editor = self.query_one(GhostEditor)
-        if editor.ghost and not editor.suggestion:
-            editor.ghost = ""
+        self.query_one(GhostEditor).settle()
 
     def _later(self) -> None:
         if self._timer is not None:
             self._timer.stop()
-        editor = self.query_one(GhostEditor)
-        if editor.ghost and editor.suggestion and editor.ghost.endswith(editor.suggestion):
-            editor.ghost = editor.suggestion  # typed along with it
-        elif not editor.suggestion:
-            editor.ghost = ""
+        self.query_one(GhostEditor).settle()
         self._timer = self.set_timer(_PAUSE, lambda: self._ask("automatic"))
 
     def action_ask(self) -> None:
@@ -123,7 +117,7 @@ class TrialScreen(Place):
         result = message.result
         if result is None:
             return
-        self.query_one(GhostEditor).ghost = result.completion
+        self.query_one(GhostEditor).offer(result.completion)
         if result.completion:
             self._say(
                 f"{result.total_ms:.0f} ms, {result.new_tokens} tokens in {result.passes} passes, from {result.source}"
@@ -155,7 +149,7 @@ class TrialScreen(Place):
             editor.action_cursor_word_right()
 
     def action_put_away(self) -> None:
-        self.query_one(GhostEditor).ghost = ""
+        self.query_one(GhostEditor).offer("")
         if self._tag:
             self.home.bridge.cancel(self._tag)
             self._tag = ""

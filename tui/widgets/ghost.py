@@ -1,4 +1,4 @@
-"""An editor with a suggestion behind the cursor: dimmed, over as many lines as it has, and no part of the text."""
+"""An editor with a suggestion at the cursor: dimmed, over as many lines as it has, and no part of the text."""
 
 from __future__ import annotations
 
@@ -11,16 +11,30 @@ from textual.widgets import TextArea
 
 
 class GhostEditor(TextArea):
-    """`ghost` is the suggestion at the cursor. What is typed along with it shortens it; anything else ends it."""
+    """`ghost` is what is left of the suggestion offered: typing along with it shortens it, anything else ends it."""
 
     HELP = "Type code: suggestions come as you pause. Tab takes all, ctrl+e a line, ctrl+right a word, escape none."
 
     ghost: reactive[str] = reactive("")
+    _offered = ("", "", "")  # text before and after the cursor, and the suggestion made there
 
     def watch_ghost(self, ghost: str) -> None:
-        self.suggestion = ghost.partition("\n")[0]
         self._line_cache.clear()
         self.refresh()
+
+    def offer(self, text: str) -> None:
+        """A suggestion for where the cursor is; "" for none."""
+        self._offered = (*self.before_and_after(), text)
+        self.settle()
+
+    def settle(self) -> None:
+        """What of the offer still fits the text. To be called after every change and move."""
+        before, after, text = self._offered
+        here, rest = self.before_and_after()
+        typed = here[len(before) :]
+        fits = here.startswith(before) and rest == after and text.startswith(typed)
+        self.ghost = text[len(typed) :] if fits else ""
+        self.suggestion = self.ghost.partition("\n")[0]  # which TextArea has changed on its own
 
     def before_and_after(self) -> tuple[str, str]:
         """The text around the cursor."""
@@ -29,10 +43,8 @@ class GhostEditor(TextArea):
 
     def take(self, text: str) -> None:
         """Put the beginning `text` of the suggestion into the text; the rest stays."""
-        rest = self.ghost[len(text) :]
-        self.ghost = ""
         self.insert(text)
-        self.ghost = rest
+        self.settle()
 
     def first_line(self) -> str:
         """The suggestion's beginning up to its first line end, which is among it."""
