@@ -98,6 +98,12 @@ def _register_speed(commands: argparse._SubParsersAction[Parser]) -> None:
     typing.add_argument("--keys", type=whole_number("--keys", 1, 10**6), metavar="N", help="at most N of one recording")
     add_settings(typing, ("model", "precision", "threads", "decode", "draft", "max_tokens", "multiline", "seed"))
 
+    interface = _add(commands, "tui", "measure the terminal interface: first paint, and keys while it generates", _tui)
+    interface.add_argument(
+        "--rounds", type=whole_number("--rounds", 1, 1000), default=5, metavar="N", help="starts of each (default 5)"
+    )
+    add_settings(interface, ("model", "precision", "threads", "decode"))
+
     score = _add(commands, "score", "measure this machine in short and add a row to a file", _score)
     score.add_argument("--out", type=Path, metavar="FILE", help="JSON lines to add the row to")
     score.add_argument("--cases", type=Path, metavar="FILE", help="infilling cases, of which 40 are run")
@@ -280,6 +286,17 @@ def _typing(args: argparse.Namespace, settings: Settings) -> int:
         recordings += made
     found = typing_replay.measure(recordings, settings, settings.seed, args.keys, output.progress)
     return _show(args, found, tables.typing)
+
+
+def _tui(args: argparse.Namespace, settings: Settings) -> int:
+    from assistant.bench import interface, tables
+    from assistant.service.protocol import CompletionRequest
+
+    request = CompletionRequest(
+        "", language="python", model=settings.model, precision=settings.precision, device=settings.device,
+        threads=settings.threads, decode=settings.decode,
+    )  # fmt: skip
+    return _show(args, interface.measure(args.rounds, request, output.progress), tables.plain)
 
 
 def _score(args: argparse.Namespace, settings: Settings) -> int:

@@ -227,6 +227,6 @@ def test_resizing_over_and_over_harms_nothing(stage: Stage) -> None:
                 for size in ((20, 5), (200, 60), (1, 1), (80, 24)):
                     await pilot.resize_terminal(*size)
             assert stage.app._exception is None
-            await stage.seen(pilot, "the doctor")
+            await stage.seen(pilot, "✗ model")
 
     play(scene)

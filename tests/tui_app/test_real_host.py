@@ -12,7 +12,7 @@ import pytest
 from assistant.service.client import Client
 from assistant.service.protocol import CompletionRequest
 from tests.tui_app.conftest import Stage, play
-from tests.tui_app.service import Errands, tally
+from tests.tui_app.service import CATALOG, Errands, tally
 from tui.app import TokenleapApp
 from tui.bridge import Bridge
 
@@ -26,8 +26,11 @@ def connect(start: bool) -> Client:
 def test_the_interface_sees_a_host_start_work_and_stop(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, (SERVICE, SERVICE.parents[1]))))
 
+    errands = Errands()
+    errands.answers["catalog"] = [{**row, "source": "downloaded"} for row in CATALOG]
+
     async def scene() -> None:
-        app: Any = TokenleapApp(lambda post: Bridge(post, connect, Errands(), interval=0.1), tally=tally)
+        app: Any = TokenleapApp(lambda post: Bridge(post, connect, errands, interval=0.1), tally=tally)
         stage.app = app
         async with app.run_test(size=(120, 40)) as pilot:
             await stage.seen(pilot, "no engine host")

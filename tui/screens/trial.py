@@ -6,17 +6,13 @@ because the engine does one thing at a time; what is compared is the time of dec
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.timer import Timer
 from textual.widgets import TextArea
 
 from assistant.service.protocol import RequestCancelled
 from assistant.service.reasons import SENTENCES
-from tui.actions import bindings
 from tui.messages import Answered, Streamed
 from tui.screens.base import Place
 from tui.widgets.ghost import GhostEditor
@@ -45,7 +41,6 @@ class TrialScreen(Place):
     """One text to type in; suggestions belong to its latest state only."""
 
     place = "try"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("try")]
 
     def __init__(self) -> None:
         super().__init__()

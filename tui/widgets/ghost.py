@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from rich.segment import Segment
+from textual.binding import BindingType
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.widgets import TextArea
+
+from tui.actions import bindings
 
 
 class GhostEditor(TextArea):
     """`ghost` is what is left of the suggestion offered: typing along with it shortens it, anything else ends it."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings("try")]  # here, because a screen keeps tab for itself
     HELP = "Type code: suggestions come as you pause. Tab takes all, ctrl+e a line, ctrl+right a word, escape none."
 
     ghost: reactive[str] = reactive("")
