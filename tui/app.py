@@ -75,8 +75,9 @@ class TokenleapApp(App[None]):
         place: str = "dashboard",
         first_run: bool = True,
     ) -> None:
+        type(self).DEFAULT_MODE = place  # Textual reads it from the class: so no other screen is made first
         super().__init__()
-        self.loading, self._first_place, self._first_run = loading, place, first_run
+        self.loading, self._first_run = loading, first_run
         self.loaded = loading()
         self.bridge = bridge_of(self.post_message)
         self._tally = tally
@@ -91,6 +92,8 @@ class TokenleapApp(App[None]):
         self.places = {place.name: place for place in PLACES if place.there}
         for name in self.places:
             self.add_mode(name, self._screen_of(name))
+        # Before anything is drawn, so that no sheet is read twice.
+        self.theme = themes.chosen(self.loaded.settings.theme)
 
     def _screen_of(self, name: str) -> Callable[[], Screen[Any]]:
         def make() -> Screen[Any]:
@@ -102,7 +105,6 @@ class TokenleapApp(App[None]):
 
     def on_mount(self) -> None:
         self.apply_settings()
-        self.switch_mode(self._first_place)
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:

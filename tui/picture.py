@@ -14,7 +14,7 @@ from assistant.service.protocol import CompletionRequest
 from tui.app import TokenleapApp
 from tui.screens.trial import EXAMPLE
 
-_PROMPTS = (EXAMPLE, "def fibonacci(n):\n    ", "class Stack:\n    def __init__(self):\n        ", "import json\n\ndef load(")
+_PROMPTS = (EXAMPLE, "def fibonacci(n):\n    ", "class Stack:\n    def __init__(self):\n        ")
 _PATIENCE = 60.0
 
 
@@ -37,7 +37,8 @@ def main(words: list[str]) -> None:
     place, file = words
     with Client.connect() as client:
         for number, prompt in enumerate(_PROMPTS):
-            client.complete(CompletionRequest(prompt, path=f"example{number}.py", language="python", multiline="always"))
+            path = f"example{number}.py"
+            client.complete(CompletionRequest(prompt, path=path, language="python", multiline="always"))
         asyncio.run(take(place, Path(file)))
 
 

@@ -1,5 +1,5 @@
-"""`tokenleap bench tui`: start to first paint against an empty Textual app, in turn, and how long key presses take while
-the model generates.
+"""`tokenleap bench tui`: start to first paint against an empty Textual app, in turn, and how long key presses take
+while the model generates.
 
 Each start is a process of its own in a terminal of 120 x 40, timed from the process's start. During the keys the engine
 host answers one long request after the other for somebody else, so the machine is as busy as the product makes it.
@@ -42,14 +42,14 @@ def measure(rounds: int, request: CompletionRequest, report: Callable[[str], Non
                 times.append(taken)
     report("keys while the model generates")
     with _busy(request) as answered:
-        taken = sorted(_child("keys"))
+        pressed: list[float] = sorted(_child("keys"))
     return {
         "empty_first_paint_ms": round(median(starts["empty"]), 1),
         "first_paint_ms": round(median(starts["ours"]), 1),
         "first_paint_ratio": round(median(starts["ours"]) / median(starts["empty"]), 3),
-        "key_median_ms": round(median(taken), 2),
-        "key_p95_ms": round(taken[-(-len(taken) * 95 // 100) - 1], 2),
-        "keys": len(taken),
+        "key_median_ms": round(median(pressed), 2),
+        "key_p95_ms": round(pressed[-(-len(pressed) * 95 // 100) - 1], 2),
+        "keys": len(pressed),
         "answers_meanwhile": answered(),
         "rounds": rounds,
     }
