@@ -44,7 +44,7 @@ async def arrange(stage: Stage, pilot: Screens, scene: str) -> None:
 def test_it_looks_as_it_did(
     stage: Stage, name: str, size: tuple[int, int], theme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage.home.settings(f'theme = "{theme}"\n')
+    monkeypatch.setenv("COLORFGBG", "0;15" if theme == "light" else "15;0")
     monkeypatch.setattr("tui.widgets.models.psutil.virtual_memory", lambda: type("M", (), {"total": 16e9}))
     grid = GRIDS / f"{name}-{size[0]}x{size[1]}.txt"
 
