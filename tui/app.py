@@ -75,7 +75,7 @@ class TokenleapApp(App[None]):
         place: str = "dashboard",
         first_run: bool = True,
     ) -> None:
-        type(self).DEFAULT_MODE = place  # Textual reads it from the class: so no other screen is made first
+        self.DEFAULT_MODE = place  # type: ignore[misc]  # so that no other screen is made first
         super().__init__()
         self.loading, self._first_run = loading, first_run
         self.loaded = loading()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from assistant.cli import output
 from assistant.cli.flags import Parser
 from assistant.errors import UsageError
 from assistant.settings.schema import Settings
@@ -22,7 +23,7 @@ def register(subparsers: argparse._SubParsersAction[Parser]) -> None:
 
 def run(args: argparse.Namespace, settings: Settings) -> int:
     """Runs until the user leaves."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (sys.stdin.isatty() and output.to_terminal()):
         raise UsageError("the terminal interface needs a terminal: run it in one, or use `tokenleap stats`")
     from tui.app import TokenleapApp
 
