@@ -102,6 +102,8 @@ LIGHT = {
     "config show": "from assistant.cli.main import main\nassert main(['config', 'show']) == 0",
     "lsp": "import lsp",
     "tui": "import tui",
+    "tui's screens": "import tui.app\nfor place in tui.app.PLACES:\n    place.there and __import__(place.module)",
+    "errands": "import assistant.service.errands",
     "client": "import assistant.service.client",
     "protocol": "import assistant.service.protocol",
     "settings": "import assistant.settings.load, assistant.settings.save",

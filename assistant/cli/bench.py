@@ -107,6 +107,12 @@ def _register_speed(commands: argparse._SubParsersAction[Parser]) -> None:
     cancels.add_argument("--requests", type=whole_number("--requests", 1, 10**6), default=2000, metavar="N")
     add_settings(cancels, ("model", "precision", "threads", "decode", "draft", "seed"))
 
+    interface = _add(commands, "tui", "measure the terminal interface: first paint, and keys while it generates", _tui)
+    interface.add_argument(
+        "--rounds", type=whole_number("--rounds", 1, 1000), default=5, metavar="N", help="starts of each (default 5)"
+    )
+    add_settings(interface, ("model", "precision", "threads", "decode"))
+
     score = _add(commands, "score", "measure this machine in short and add a row to a file", _score)
     score.add_argument("--out", type=Path, metavar="FILE", help="JSON lines to add the row to")
     score.add_argument("--cases", type=Path, metavar="FILE", help="infilling cases, of which 40 are run")
@@ -305,6 +311,17 @@ def _cancels(args: argparse.Namespace, settings: Settings) -> int:
     recordings = _recordings(2, settings.seed)
     found = cancels.measure(recordings, settings, args.requests, settings.seed, output.progress)
     return _show(args, found, tables.plain)
+
+
+def _tui(args: argparse.Namespace, settings: Settings) -> int:
+    from assistant.bench import interface, tables
+    from assistant.service.protocol import CompletionRequest
+
+    request = CompletionRequest(
+        "", language="python", model=settings.model, precision=settings.precision, device=settings.device,
+        threads=settings.threads, decode=settings.decode,
+    )  # fmt: skip
+    return _show(args, interface.measure(args.rounds, request, output.progress), tables.plain)
 
 
 def _score(args: argparse.Namespace, settings: Settings) -> int:

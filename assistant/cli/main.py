@@ -26,6 +26,7 @@ COMMANDS = {
     "config": "show and change settings",
     "host": "start, stop and inspect the engine host",
     "lsp": "serve an editor: the language server",
+    "tui": "open the terminal interface",
     "stats": "show what was suggested and accepted on this machine",
     "train": "train a draft head for a model",
     "bench": "measure speed and quality on this machine",

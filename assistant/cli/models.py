@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from assistant.models.catalog import Entry
 
 _PRECISIONS = ("int8", "fp32")
+_BYTES_PER_WEIGHT = {"int8": 1.75, "fp32": 4.8}  # int8: scales and the second planes of some matrices among it
 _WORDS = {
     "wait": "waiting for another process",
     "download": "downloading",
@@ -48,6 +50,9 @@ def register(subparsers: argparse._SubParsersAction[Parser]) -> None:
     _add_precision(pull)
     pull.add_argument(
         "--accept-licence", action="store_true", help="accept the licence of a model that has its own"
+    )
+    pull.add_argument(
+        "--json", action="store_true", help="print one JSON array of folders, and progress as lines of JSON"
     )
     convert = _command(commands, "convert", _convert, "convert a model that is on this machine")
     _add_name(convert)
@@ -87,20 +92,23 @@ def _usage(parser: Parser) -> int:
 
 
 class Reporter:
-    """A progress callback that draws on standard error; `close` ends it."""
+    """A progress callback that draws on standard error; `as_json` writes a line of JSON for each step instead."""
 
-    def __init__(self) -> None:
+    def __init__(self, as_json: bool = False) -> None:
+        self._as_json = as_json
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
         self._last: tuple[str, int] = ("", -1)
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         words = _WORDS.get(stage, stage)
-        steps = 200 if self._terminal else 4
+        steps = 200 if self._terminal or self._as_json else 4
         step = int(done / total * steps) if total else 0
         if (stage, step) == self._last:
             return
         self._last = (stage, step)
-        if self._terminal:
+        if self._as_json:
+            output.note(json.dumps({"step": words, "done": done, "total": total}))
+        elif self._terminal:
             output.progress(output.bar(words, done, total) if total else words)
         else:
             output.note(f"{words} {step * 25}%" if total else words)
@@ -113,7 +121,8 @@ def _list(args: argparse.Namespace, settings: Any) -> int:
     rows = []
     for entry in catalog.CATALOG:
         own = [model for model in converted if model.id == entry.id]
-        rows.append(_row(entry.id, entry.size, entry.licence, own, _source(entry, fetch.locate(entry))))
+        row = _row(entry.id, entry.size, entry.licence, own, _source(entry, fetch.locate(entry)))
+        rows.append(row | _of_catalog(entry))
     known = {entry.id for entry in catalog.CATALOG}
     for name in sorted({model.id for model in converted} - known):
         own = [model for model in converted if model.id == name]
@@ -149,6 +158,17 @@ def _row(name: str, size: int, licence: str, converted: list[Any], source: str) 
     }
 
 
+def _of_catalog(entry: Entry) -> dict[str, Any]:
+    """What helps to choose: words, consent, and about how many bytes the weights take in memory."""
+    weights = float(entry.parameters.removesuffix("B")) * 1e9
+    return {
+        "title": entry.title,
+        "licence_note": entry.licence_note,
+        "needs_consent": entry.needs_consent,
+        "needs_bytes": {name: int(weights * size) for name, size in _BYTES_PER_WEIGHT.items()},
+    }
+
+
 def _state(row: dict[str, Any]) -> str:
     words = [f"ready {', '.join(row['ready'])}"] if row["ready"] else []
     words += [f"damaged {', '.join(row['damaged'])}"] if row["damaged"] else []
@@ -172,7 +192,10 @@ def _pull(args: argparse.Namespace, settings: Any) -> int:
 
     entry, done = _make(args, settings, download=True)
     fetch.drop_download(entry)
-    output.result("\n".join(str(folder) for folder in done))
+    if args.json:
+        output.json([str(folder) for folder in done])
+    else:
+        output.result("\n".join(str(folder) for folder in done))
     return 0
 
 
@@ -189,7 +212,7 @@ def _make(args: argparse.Namespace, settings: Any, *, download: bool) -> tuple[E
     chosen = args.precisions or (settings.precision if settings.precision in _PRECISIONS else "int8")
     consent = getattr(args, "accept_licence", False)
     done = []
-    report = Reporter()
+    report = Reporter(as_json=getattr(args, "json", False))
     for precision in _PRECISIONS if chosen == "both" else (chosen,):
         folder = store.ensure(entry, precision, report, download=download, consent=consent)
         store.open_model(folder)  # says when what was there before is damaged

@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Draft:
-    """Drafted tokens, parents before children. probs: the drafter's shares, float32 [tokens, n], if any."""
+    """Drafted tokens, parents before children. probs: the drafter's shares, float32 [tokens, n], if any. by: what
+    drafted them, "lookup" or "mtp".
+    """
 
     ids: tuple[int, ...]
     parents: tuple[int, ...] | None = None
     probs: torch.Tensor | None = None
+    by: str = ""
 
 
 @dataclass(frozen=True)

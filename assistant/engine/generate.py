@@ -57,12 +57,14 @@ def generate(
     stop: StopCallback | None = None,
     constraint: Constraint | None = None,
     cancelled: Callable[[], bool] = lambda: False,
+    on_pass: Callable[[Draft, Sequence[int]], None] | None = None,
     on_tokens: Callable[[Sequence[int]], None] | None = None,
 ) -> Generation:
     """Continue `prompt` until an end id, the stop callback, max_new_tokens, the context's end or a cancel.
 
     draft_length: drafted tokens a pass at most; None takes the drafter's own. max_new_tokens 0 only reads the
-    prompt in. on_tokens gets each block of new ids once it is committed. `cancelled` is read before every
+    prompt in. on_pass gets each pass's draft and the indices accepted of it, on_tokens each block of new ids once it is
+    committed. `cancelled` is read before every
     chunk and pass; a cancel is no error. Raises UsageError for a prompt that is empty, too long or not of
     this vocabulary; what a callback or the drafter raises comes through.
     """
@@ -93,6 +95,8 @@ def generate(
                     break
                 draft = run.draft(drafter, hidden, draft_length)
                 block, accepted, hidden = run.step(draft)
+                if on_pass is not None:
+                    on_pass(draft, accepted)
                 if on_tokens is not None:
                     on_tokens(block)
                 if drafter is not None and draft.ids and text.finish is None:
@@ -196,7 +200,7 @@ class _Run:
         ids, kept = trim(draft.ids, parents, limit, self.backbone.config.vocabulary_size)
         if ids == draft.ids:
             return draft
-        return Draft(ids, None if is_chain(kept) else kept)
+        return Draft(ids, None if is_chain(kept) else kept, by=draft.by)
 
     def step(self, draft: Draft) -> tuple[list[int], list[int], Hidden]:
         """One pass: the ids it committed, the accepted drafts, the states [hidden] that chose the last id."""

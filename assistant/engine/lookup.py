@@ -135,7 +135,7 @@ class LookupDrafter:
         length = self._scores[self._kind].best_length(limit, self._cost)
         ids = tuple(self._ids[self._source : self._source + length])
         self._drafted = len(ids)
-        return Draft(ids)
+        return Draft(ids, by="lookup")
 
     def observe(self, draft: Draft, accepted: Sequence[int]) -> None:
         """Keep the record of the guess."""

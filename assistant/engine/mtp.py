@@ -112,7 +112,7 @@ class MtpDrafter:
             if len(ids) == limit:
                 break
             step = head.later(step, ids[-1], position, cache)
-        return Draft(tuple(ids))
+        return Draft(tuple(ids), by="mtp")
 
     def observe(self, draft: Draft, accepted: Sequence[int]) -> None:
         """Nothing is learnt."""

@@ -20,9 +20,11 @@ from assistant.service import launch, protocol
 from assistant.service.endpoint import Endpoint
 from assistant.service.link import GONE, Link
 from assistant.service.pending import OnProgress, OnText, Pending
-from assistant.service.protocol import CompletionRequest, CompletionResult, HostStatus, Message
+from assistant.service.protocol import CompletionRequest, CompletionResult, Event, HostStatus, Message
 
-__all__ = ["Client", "OnProgress", "OnText", "Pending", "Service"]
+__all__ = ["Client", "OnEvent", "OnProgress", "OnText", "Pending", "Service"]
+
+OnEvent = Callable[[Event], None]
 
 
 class Service(Protocol):
@@ -37,6 +39,8 @@ class Service(Protocol):
     ) -> CompletionResult | None: ...
 
     def cancel(self, request_id: int) -> None: ...
+
+    def watch(self, on_event: OnEvent, on_end: Callable[[str], None]) -> None: ...
 
     def status(self) -> HostStatus: ...
 
@@ -116,6 +120,21 @@ class Client:
         link = self._link
         if link is not None:
             link.send(protocol.Cancel(request_id))
+
+    def watch(self, on_event: OnEvent, on_end: Callable[[str], None]) -> None:
+        """What goes on in the running host is told to `on_event`, by the receiving thread, until the connection ends
+        and `on_end` is told why. HostError when there is no host; it is not started for this.
+        """
+
+        def deliver(message: Message) -> None:
+            if isinstance(message, Event):
+                on_event(message)
+            else:
+                on_end(message.message if isinstance(message, protocol.Failure) else GONE)
+
+        link = self._connected(time.perf_counter(), start=False)
+        if not link.send(protocol.Watch(next(self._ids)), deliver):
+            raise HostError(GONE)
 
     @property
     def host_pid(self) -> int | None:

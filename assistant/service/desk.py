@@ -1,12 +1,14 @@
 """Takes requests and answers each exactly once: from a stored answer, from a generation that runs, or from one of
 its own; and decides what is prepared while nobody asks.
 
-Plain rules, without threads or engine: the worker calls under its lock and tells what the engine does. `send`
-callbacks must return at once and must not call back. Nothing is sent for a request after its Result or Failure.
+Plain rules, without threads or engine: the worker calls under its lock and tells what the engine does. `send` and
+`tell` must return at once and must not call back. Nothing is sent for a request after its Result or Failure. What
+goes on is told to `tell`, as Events of a Watch 0.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
@@ -15,7 +17,7 @@ from assistant.errors import TokenleapError
 from assistant.service import aim, protocol
 from assistant.service.answers import Answers
 from assistant.service.engine_api import SoFar
-from assistant.service.protocol import CompletionRequest, CompletionResult, Message
+from assistant.service.protocol import Block, CompletionRequest, CompletionResult, Event, Message
 from assistant.service.tickets import INLINE, WARM, Ticket, Tickets
 
 Send = Callable[[Message], None]
@@ -41,10 +43,12 @@ class Job:
     """One generation: what it is for, who waits for it, and how far it is."""
 
     request: CompletionRequest
+    number: int = 0  # once it runs
     listeners: dict[Hashable, Listener] = field(default_factory=dict)
     first: bool = False
     text: str = ""  # sure to stay, whole lines
     so_far: SoFar = field(default_factory=lambda: SoFar(""))
+    blocks: list[Block] = field(default_factory=list)
     given: str = ""  # its first line, when that was an answer already
     cancelled_at: float | None = None  # the last who waited has cancelled, on the desk's clock
 
@@ -56,13 +60,17 @@ class Job:
 class Desk:
     """Requests in, messages out. Not safe for use by several threads at once."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, tell: Callable[[Event], None] = lambda event: None
+    ) -> None:
         self.answers = Answers()
         self.tickets: Tickets[Job] = Tickets()
         self.answered = 0
         self.prepared = 0
         self._jobs: dict[Hashable, Job] = {}
         self._clock = clock
+        self._tell = tell
+        self._numbers = itertools.count(1)
 
     def submit(
         self,
@@ -83,6 +91,8 @@ class Desk:
             send(protocol.First(request_id))
             send(protocol.Result(request_id, known))
             self.answered += 1
+            number = self._tell_started(request, attended=True)
+            self._tell(protocol.Finished(0, number, known))
             self._prepare(request, known)
             return
         hurried = automatic and request.budget_ms > 0 and not request.stream
@@ -115,12 +125,15 @@ class Desk:
         """The generation to run now, or None."""
         ticket = self.tickets.next()
         self.prepared += ticket is not None and ticket.unattended
+        if ticket is not None:
+            ticket.job.number = self._tell_started(ticket.job.request, attended=not ticket.unattended)
         return ticket
 
     def finish(self, ticket: Ticket[Job], outcome: CompletionResult | TokenleapError) -> None:
         """The generation has ended: answer all who wait for it."""
         job = ticket.job
         keys = self.tickets.finish(ticket)
+        self._tell(_finished(job, outcome))
         if isinstance(outcome, TokenleapError):
             for key in keys:
                 self._fail(key, outcome)
@@ -160,6 +173,9 @@ class Desk:
 
     def told_so_far(self, job: Job, so_far: SoFar) -> None:
         job.so_far = so_far
+        if so_far.block is not None:
+            job.blocks.append(so_far.block)
+            self._tell(protocol.Committed(0, job.number, so_far.block))
 
     def told_text(self, job: Job, text: str) -> None:
         job.text += text
@@ -169,6 +185,7 @@ class Desk:
         self._in_time(job)
 
     def told_progress(self, job: Job, step: str, done: int, total: int) -> None:
+        self._tell(protocol.Step(0, job.number, step, done, total))
         for listener in job.listeners.values():
             listener.send(protocol.Progress(listener.request_id, step, done, total))
 
@@ -238,6 +255,12 @@ class Desk:
         if self._speaking_for(wanted) is None:
             self.tickets.add_unattended(Job(wanted), wanted.identity())
 
+    def _tell_started(self, request: CompletionRequest, attended: bool) -> int:
+        number = next(self._numbers)
+        bare = replace(request, prefix="", suffix="")
+        self._tell(protocol.Started(0, number, time.time(), bare, attended))
+        return number
+
     def _answer_nothing(self, keys: tuple[Hashable, ...]) -> None:
         for key in keys:
             self._answer(key, None)
@@ -258,6 +281,12 @@ class Desk:
 
 def _may_go_on(request: CompletionRequest) -> bool:
     return request.ahead and request.trigger == "automatic" and request.temperature == 0
+
+
+def _finished(job: Job, outcome: CompletionResult | TokenleapError) -> Event:
+    if isinstance(outcome, TokenleapError):
+        return protocol.Finished(0, job.number, None, outcome.code, str(outcome), tuple(job.blocks))
+    return protocol.Finished(0, job.number, outcome, blocks=tuple(job.blocks))
 
 
 def _first_line_result(job: Job, line: str, listener: Listener) -> CompletionResult:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from assistant.service.protocol import CompletionRequest, CompletionResult
+from assistant.service.protocol import Block, CompletionRequest, CompletionResult
 
 ProgressHook = Callable[[str, int, int], None]  # step, done, total (0: unknown)
 
@@ -25,6 +25,7 @@ class SoFar:
     passes: int = 0
     drafted: int = 0
     accepted: int = 0
+    block: Block | None = None  # what the latest pass committed
 
 
 @dataclass(frozen=True)

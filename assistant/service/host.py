@@ -157,6 +157,7 @@ class Host:
         finally:
             for request_id in tuple(connection.open):
                 self._worker.cancel((connection.number, request_id))
+            self._worker.unwatch(connection.number)
             if connection.asked:
                 self._worker.relax()
             del self._connections[connection.number]
@@ -202,6 +203,8 @@ class Host:
             self._worker.cancel((connection.number, message.id))
         elif isinstance(message, protocol.StatusQuery):
             connection.write(protocol.StatusReply(message.id, self._status()))
+        elif isinstance(message, protocol.Watch):
+            self._worker.watch(connection.number, message.id, connection.send)
         elif isinstance(message, protocol.Clear):
             self._worker.clear_caches()
             connection.write(protocol.Cleared(message.id))

@@ -182,7 +182,7 @@ class _Child:
                     stdout=output,
                     stderr=output,
                     cwd=Path(sys.executable).anchor or "/",
-                    env=_environment(),
+                    env=child_environment(),
                     close_fds=True,
                     **options,
                 )
@@ -210,8 +210,8 @@ class _Child:
         return said[-1] if said else f"it ended with code {self.code} and said nothing"
 
 
-def _environment() -> dict[str, str]:
-    """The host works in another folder: it must find the same places and the same source files as we do."""
+def child_environment() -> dict[str, str]:
+    """For a process of ours in another folder: it must find the same places and the same source files as we do."""
     made = locations.environment()
     paths = [os.path.abspath(entry) for entry in made.get("PYTHONPATH", "").split(os.pathsep) if entry]
     root = Path(__file__).resolve().parents[2]

@@ -91,7 +91,7 @@ class Link:
 
     def _hand_over(self, message: Message) -> None:
         request_id: int = getattr(message, "id", 0)
-        final = not isinstance(message, protocol.Text | protocol.Progress | protocol.First)
+        final = not isinstance(message, protocol.Text | protocol.Progress | protocol.First | protocol.Event)
         with self._lock:
             known = self._open if self._open is not None else {}
             deliver = known.pop(request_id, None) if final else known.get(request_id)

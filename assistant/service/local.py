@@ -18,7 +18,7 @@ from assistant.service import protocol
 from assistant.service.engine_api import STORE_BYTES, EngineFactory, named_factory
 from assistant.service.memory import resident
 from assistant.service.pending import OnProgress, OnText, Pending
-from assistant.service.protocol import CompletionRequest, CompletionResult, HostStatus
+from assistant.service.protocol import CompletionRequest, CompletionResult, Event, HostStatus, Message
 from assistant.service.worker import Worker
 
 
@@ -58,6 +58,16 @@ class LocalService:
 
     def cancel(self, request_id: int) -> None:
         self._worker.cancel(request_id)
+
+    def watch(self, on_event: Callable[[Event], None], on_end: Callable[[str], None]) -> None:
+        """As Client.watch; the callbacks must not call the service. It never ends."""
+
+        def send(message: Message) -> None:
+            if isinstance(message, Event):
+                on_event(message)
+
+        number = next(self._ids)
+        self._worker.watch(number, number, send)
 
     def status(self) -> HostStatus:
         rss, peak = resident()

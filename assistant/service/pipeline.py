@@ -7,11 +7,12 @@ to stay.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from assistant.engine.backbone import Backbone, Cache
-from assistant.engine.draft import make_drafter
+from assistant.engine.draft import Draft, make_drafter
 from assistant.engine.generate import generate
 from assistant.engine.mtp import MtpHead
 from assistant.engine.prefix import PrefixStore
@@ -26,7 +27,7 @@ from assistant.prompt.budget import MeasuredBudget, PromptBudget
 from assistant.prompt.healing import Healing
 from assistant.prompt.tokenizer import StreamDecoder, Tokenizer
 from assistant.service.engine_api import Hooks, SoFar
-from assistant.service.protocol import CompletionRequest, CompletionResult
+from assistant.service.protocol import Block, CompletionRequest, CompletionResult, Token
 
 _MARKS = 16  # tokens of a prompt besides prefix and suffix, at most
 
@@ -94,6 +95,7 @@ class Completer:
                 stop=watch.stop,
                 constraint=healing,
                 cancelled=hooks.cancelled,
+                on_pass=watch.passed,
                 on_tokens=watch.committed,
             )
             stats.add(generation.stats)
@@ -193,6 +195,11 @@ class Watch:
     _passes: int = -1  # the first block is the prefill's
     _read: int = 0
     _told: str = ""
+    _drafted: int = 0  # in the latest pass
+    _origins: tuple[str, ...] = ("prompt",)  # of the block that comes next; what is left over, the pass chose itself
+    _pieces: list[str] = field(default_factory=list)  # text of each token
+    _counted: int = 0  # tokens that were told in blocks
+    _started: float = field(default_factory=time.perf_counter)
     _begun: bool = False
     _decoder: StreamDecoder = field(init=False)
     _rule: StopRule = field(init=False)
@@ -208,9 +215,15 @@ class Watch:
 
     def read(self, ids: Sequence[int]) -> str:
         """The text of all new ids so far, without the healed piece; ids only ever go on."""
-        self.text += self._decoder.push(ids[self._read :])
+        for token in ids[self._read :]:
+            self._pieces.append(self._decoder.push((token,)))
+        self.text += "".join(self._pieces[self._read :])
         self._read = len(ids)
         return self.text
+
+    def passed(self, draft: Draft, accepted: Sequence[int]) -> None:
+        """The engine's on_pass."""
+        self._drafted, self._origins = len(draft.ids), (draft.by,) * len(accepted)
 
     def committed(self, block: Sequence[int]) -> None:
         """The engine's on_tokens."""
@@ -219,8 +232,18 @@ class Watch:
             self.hooks.first()
         self._passes += 1
         if self.stream:
-            self.hooks.so_far(self.so_far(self.text, self._read, self._passes))
+            state = self.so_far(self.text, self._read, self._passes)
+            self.hooks.so_far(replace(state, block=self._block(len(block))))
             self._tell(self._rule.settled())
+
+    def _block(self, count: int) -> Block:
+        """The last `count` tokens. An end id is none of the text and may not have been read yet."""
+        ms = (time.perf_counter() - self._started) * 1000
+        pieces = self._pieces[self._counted : self._counted + count]
+        self._counted += count
+        pieces += [""] * (count - len(pieces))
+        origins = (*self._origins, *("model",) * (count - len(self._origins)))
+        return Block(ms, self._drafted, tuple(map(Token, pieces, origins)))
 
     def finish(self, answer: str) -> None:
         """The cleaned answer is known: tell the rest of it."""

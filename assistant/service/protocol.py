@@ -1,9 +1,10 @@
 """The messages between the engine host and its clients, and nothing else knows them.
 
-A client says Hello and is answered Welcome; then it sends Complete, Cancel, StatusQuery, Clear and Stop in
+A client says Hello and is answered Welcome; then it sends Complete, Cancel, StatusQuery, Clear, Watch and Stop in
 any order. Every Complete is answered by exactly one Result (null: superseded) or Failure; Progress, First and
 Text may come before it. PROTOCOL changes with any message; build_hash() tells two builds of the program
-apart. Light: standard library only.
+apart. Whoever sends Watch is told of all clients' work by Events until its connection ends. Light: standard library
+only.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 from assistant.errors import TokenleapError, UsageError
 from assistant.service import sources, wire
 
-PROTOCOL = 3
+PROTOCOL = 4
 CANCELLED_NUMBER = -32800  # JSON-RPC's RequestCancelled
 
 DECODE_MODES = ("plain", "lookup", "mtp", "tree", "auto", "draft-model")
@@ -283,8 +284,78 @@ class Stopping:
     id: int
 
 
-Request = Hello | Complete | Cancel | StatusQuery | Clear | Stop
-Reply = Welcome | Progress | First | Text | Result | Failure | StatusReply | Cleared | Stopping
+# What everybody may watch: the generations of all clients, and the answers that took none.
+
+# What chose a token: the prefill, a draft that stood, or the pass itself.
+ORIGINS = ("prompt", "mtp", "lookup", "model")
+
+
+@dataclass(frozen=True)
+class Token:
+    """One new token; its text is empty where it completes no character."""
+
+    text: str
+    origin: str  # one of ORIGINS
+
+
+@dataclass(frozen=True)
+class Block:
+    """What the prefill (drafted 0, one token) or one pass committed, `ms` after the generation began."""
+
+    ms: float
+    drafted: int
+    tokens: tuple[Token, ...]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Tell all that goes on from now on, after what ended lately."""
+
+    id: int
+
+
+@dataclass(frozen=True)
+class _Happening:
+    """id: the Watch's; job: the generation's number, counted by the host."""
+
+    id: int
+    job: int
+
+
+@dataclass(frozen=True)
+class Started(_Happening):
+    at: float  # seconds since 1970
+    request: CompletionRequest  # with the text around the cursor left out
+    attended: bool  # somebody waits for it
+
+
+@dataclass(frozen=True)
+class Step(_Happening):
+    """A long step before the first token, as Progress."""
+
+    step: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Committed(_Happening):
+    block: Block
+
+
+@dataclass(frozen=True)
+class Finished(_Happening):
+    """`result` or, when it failed, code and message. Times in the result as the engine knows them."""
+
+    result: CompletionResult | None
+    code: str = ""
+    message: str = ""
+    blocks: tuple[Block, ...] = ()
+
+
+Event = Started | Step | Committed | Finished
+Request = Hello | Complete | Cancel | StatusQuery | Clear | Stop | Watch
+Reply = Welcome | Progress | First | Text | Result | Failure | StatusReply | Cleared | Stopping | Event
 Message = Request | Reply
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in typing.get_args(Message)}
 

@@ -21,6 +21,7 @@ from assistant.service import protocol
 from assistant.service.desk import Desk, Job, Send
 from assistant.service.engine_api import STORE_BYTES, Engine, EngineFactory, Hooks, Wanted
 from assistant.service.protocol import CompletionRequest, CompletionResult
+from assistant.service.spectators import Spectators
 from assistant.service.tickets import Ticket
 from assistant.service.trouble import described, out_of_memory, understood
 
@@ -36,7 +37,8 @@ class Worker:
         self._store_bytes = store_bytes
         self._find_factory = find_factory
         self._factory: EngineFactory | None = None
-        self._desk = Desk()
+        self._spectators = Spectators()
+        self._desk = Desk(tell=self._spectators.tell)
         self._totals = dict.fromkeys(_TOTALS, 0)
         self._wake = threading.Condition()
         self._closing = False
@@ -73,6 +75,15 @@ class Worker:
         """As Desk.cancel."""
         with self._wake:
             self._desk.cancel(key)
+
+    def watch(self, key: Hashable, watch_id: int, send: Send) -> None:
+        """Tell `send` what goes on until `unwatch`, as a Watch says."""
+        with self._wake:
+            self._spectators.add(key, watch_id, send)
+
+    def unwatch(self, key: Hashable) -> None:
+        with self._wake:
+            self._spectators.remove(key)
 
     def relax(self) -> None:
         """Stop what is being prepared without anybody having asked, as when a client has gone."""

@@ -100,11 +100,8 @@ class _Join:
             spec = SPECS.get(name)
             if spec is None:
                 self._unknown(str(path), name)
-            elif spec.host_wide and source == PROJECT:
-                self.warnings.append(
-                    f"{path}: {name} belongs to the whole host and was ignored: "
-                    f"set it with 'tokenleap config set {name}'"
-                )
+            elif spec.users_only and source == PROJECT:
+                self.warnings.append(_refused(str(path), spec))
             else:
                 self._take(spec, raw, Origin(source, str(path)), f"{path}: {name}", path.parent, strict=False)
 
@@ -127,11 +124,8 @@ class _Join:
                 raise KeyError(name)  # flags are made from SPECS, so this is our own mistake
             if spec is None:
                 self._unknown("the editor's settings", name)
-            elif spec.host_wide and source == EDITOR:
-                self.warnings.append(
-                    f"the editor's settings: {name} belongs to the whole host and was ignored: "
-                    f"set it with 'tokenleap config set {name}'"
-                )
+            elif spec.users_only and source == EDITOR:
+                self.warnings.append(_refused("the editor's settings", spec))
             else:
                 where = spec.flag if source == FLAG else "the editor's settings"
                 words = spec.flag if source == FLAG else f"{where}: {name}"
@@ -157,6 +151,11 @@ class _Join:
             return
         self.values[spec.name] = value
         self.origins[spec.name] = origin
+
+
+def _refused(where: str, spec: Spec) -> str:
+    owner = "the whole host" if spec.host_wide else "the terminal interface"
+    return f"{where}: {spec.name} belongs to {owner} and was ignored: set it with 'tokenleap config set {spec.name}'"
 
 
 def shown(raw: object) -> str:

@@ -32,7 +32,13 @@ class Spec:
     has_flag: bool = True
     needs_reload: bool = False  # a change takes effect when the model is loaded anew
     host_wide: bool = False  # read when the engine host starts: neither a project nor an editor can set it
+    terminal: bool = False  # of the terminal interface alone: neither a project nor an editor can set it
     is_path: bool = False  # a value that looks like a path is made absolute where it is read
+
+    @property
+    def users_only(self) -> bool:
+        """Only the user's own file and the environment set it."""
+        return self.host_wide or self.terminal
 
     @property
     def flag(self) -> str:
@@ -248,6 +254,23 @@ class Settings:
         has_flag=False,
         host_wide=True,
     )
+    theme: str = _setting(
+        "auto",
+        "Colours",
+        "of the terminal interface; auto follows what the terminal says of its background",
+        "terminal",
+        choices=("auto", "dark", "light", "contrast"),
+        has_flag=False,
+        terminal=True,
+    )
+    keys: str = _setting(
+        "",
+        "Keys",
+        "of the terminal interface where they differ from its own, such as app.quit=ctrl+x, try.accept=right",
+        "terminal",
+        has_flag=False,
+        terminal=True,
+    )
 
 
 def _specs() -> Mapping[str, Spec]:
@@ -270,7 +293,7 @@ def json_schema() -> dict[str, Any]:
     kinds = {str: "string", int: "integer", float: "number", bool: "boolean"}
     properties: dict[str, Any] = {}
     for spec in SPECS.values():
-        if spec.host_wide:
+        if spec.users_only:
             continue
         entry: dict[str, Any] = {
             "type": kinds[spec.kind],

@@ -43,7 +43,7 @@ def join(folder: Path, sources: dict[str, dict[str, object]], strict: bool = Tru
 @given(st.data())
 def test_the_latest_source_wins_and_is_named(data: st.DataObject) -> None:
     spec = data.draw(st.sampled_from(SPEC_LIST))
-    allowed = [s for s in SOURCES if not (spec.host_wide and s in (load.PROJECT, load.EDITOR))]
+    allowed = [s for s in SOURCES if not (spec.users_only and s in (load.PROJECT, load.EDITOR))]
     chosen = data.draw(st.lists(st.sampled_from(allowed), unique=True))
     sources: dict[str, dict[str, object]] = {s: {spec.name: data.draw(good_value(spec))} for s in chosen}
     with tempfile.TemporaryDirectory() as folder:
@@ -59,8 +59,8 @@ def test_the_latest_source_wins_and_is_named(data: st.DataObject) -> None:
 @settings(max_examples=60)
 @given(st.data())
 def test_a_bad_value_costs_one_warning_and_nothing_else(data: st.DataObject) -> None:
-    spec = data.draw(st.sampled_from([s for s in SPEC_LIST if not s.host_wide]))
-    other = data.draw(st.sampled_from([s for s in SPEC_LIST if s is not spec and not s.host_wide]))
+    spec = data.draw(st.sampled_from([s for s in SPEC_LIST if not s.users_only]))
+    other = data.draw(st.sampled_from([s for s in SPEC_LIST if s is not spec and not s.users_only]))
     source = data.draw(st.sampled_from([load.USER, load.PROJECT, load.EDITOR]))
     kept = data.draw(good_value(other))
     with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +92,7 @@ def test_a_bad_flag_or_variable_is_an_error_that_names_it(tmp_path: Path, source
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("nothing", ["", "null", "undefined", "None"])
 def test_nothing_given_means_the_default(tmp_path: Path, source: str, nothing: str) -> None:
-    names = [s.name for s in SPEC_LIST if not (s.host_wide and source in (load.PROJECT, load.EDITOR))]
+    names = [s.name for s in SPEC_LIST if not (s.users_only and source in (load.PROJECT, load.EDITOR))]
     loaded = join(tmp_path, {source: dict.fromkeys(names, nothing)})
     assert loaded.settings == Settings() and loaded.warnings == ()
     assert {origin.source for origin in loaded.origins.values()} == {load.DEFAULT}

@@ -97,7 +97,7 @@ def test_a_model_path_stays_where_it_was_written(
 
 def test_the_json_schema_names_what_an_editor_may_set() -> None:
     schema = json_schema()
-    assert set(schema["properties"]) == {spec.name for spec in SPEC_LIST if not spec.host_wide}
+    assert set(schema["properties"]) == {spec.name for spec in SPEC_LIST if not spec.users_only}
     for name, entry in schema["properties"].items():
         assert entry["default"] == SPECS[name].default
         assert entry.get("enum", list(SPECS[name].choices)) == list(SPECS[name].choices)
