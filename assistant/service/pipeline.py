@@ -196,6 +196,8 @@ class Watch:
     _read: int = 0
     _told: str = ""
     _drafted: int = 0  # in the latest pass
+    _all_drafted: int = 0
+    _all_accepted: int = 0
     _origins: tuple[str, ...] = ("prompt",)  # of the block that comes next; what is left over, the pass chose itself
     _pieces: list[str] = field(default_factory=list)  # text of each token
     _counted: int = 0  # tokens that were told in blocks
@@ -224,6 +226,8 @@ class Watch:
     def passed(self, draft: Draft, accepted: Sequence[int]) -> None:
         """The engine's on_pass."""
         self._drafted, self._origins = len(draft.ids), (draft.by,) * len(accepted)
+        self._all_drafted += len(draft.ids)
+        self._all_accepted += len(accepted)
 
     def committed(self, block: Sequence[int]) -> None:
         """The engine's on_tokens."""
@@ -233,7 +237,10 @@ class Watch:
         self._passes += 1
         if self.stream:
             state = self.so_far(self.text, self._read, self._passes)
-            self.hooks.so_far(replace(state, block=self._block(len(block))))
+            told = self._block(len(block))
+            self.hooks.so_far(
+                replace(state, drafted=self._all_drafted, accepted=self._all_accepted, block=told)
+            )
             self._tell(self._rule.settled())
 
     def _block(self, count: int) -> Block:

@@ -34,6 +34,10 @@ def test_tokens_of_a_draft_that_stood_bear_its_name_and_the_rest_is_the_models()
     assert [(token.text, token.origin) for token in first.tokens] == [("a", "prompt")]
     assert [(token.text, token.origin) for token in second.tokens] == [("b", "mtp"), ("c", "mtp"), ("d", "model")]
     assert (first.drafted, second.drafted) == (0, 3)
+    made.passed(Draft((101,), by="lookup"), [0])
+    made.read(b"abcdef")
+    made.committed(b"ef")
+    assert [(state.drafted, state.accepted) for state in told] == [(0, 0), (3, 2), (4, 3)]
 
 
 def test_half_a_character_is_never_told_and_the_end_token_has_no_text() -> None:
