@@ -63,10 +63,9 @@ def generate(
     """Continue `prompt` until an end id, the stop callback, max_new_tokens, the context's end or a cancel.
 
     draft_length: drafted tokens a pass at most; None takes the drafter's own. max_new_tokens 0 only reads the
-    prompt in. on_pass gets each pass's draft and the indices accepted of it, on_tokens each block of new ids once it is
-    committed. `cancelled` is read before every
-    chunk and pass; a cancel is no error. Raises UsageError for a prompt that is empty, too long or not of
-    this vocabulary; what a callback or the drafter raises comes through.
+    prompt in. on_pass gets each pass's draft and the indices accepted of it, on_tokens each block of new ids once it
+    is committed. `cancelled` is read before every chunk and pass; a cancel is no error. Raises UsageError for a
+    prompt that is empty, too long or not of this vocabulary; what a callback or the drafter raises comes through.
     """
     started = perf_counter()
     _check(backbone, prompt, max_new_tokens, draft_length)
