@@ -39,7 +39,7 @@ vim.o.scrolloff = 10 -- room below the cursor
 vim.cmd.syntax('off')
 vim.api.nvim_set_hl(0, 'TokenleapGhost', { ctermfg = 'DarkGray', italic = true })
 require('tokenleap').setup({ cmd = { '${TOKENLEAP:-tokenleap}', 'lsp' } })
-vim.o.laststatus, vim.o.statusline = 2, "%f%= %{v:lua.require'tokenleap'.status()} "
+vim.o.laststatus, vim.o.statusline = 2, "%t%= %{v:lua.require'tokenleap'.status()} "
 LUA
 
 tmux -S "$folder/tmux" -f /dev/null new-session -d -x 90 -y 24 nvim --clean -u "$folder/init.lua" "$file"
