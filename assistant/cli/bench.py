@@ -95,7 +95,8 @@ def _register_speed(commands: argparse._SubParsersAction[Parser]) -> None:
         "--rounds", type=whole_number("--rounds", 1, 1000), default=1, metavar="N",
         help="recordings of each kind and language (default 1)",
     )  # fmt: skip
-    typing.add_argument("--keys", type=whole_number("--keys", 1, 10**6), metavar="N", help="at most N of one recording")
+    typing.add_argument("--keys", dest="most_keys", type=whole_number("--keys", 1, 10**6), metavar="N",
+                        help="at most N of one recording")  # fmt: skip
     add_settings(typing, ("model", "precision", "threads", "decode", "draft", "max_tokens", "multiline", "seed"))
 
     cancels = _add(
@@ -301,7 +302,7 @@ def _typing(args: argparse.Namespace, settings: Settings) -> int:
     from assistant.bench import tables, typing_replay
 
     recordings = _recordings(args.rounds, settings.seed)
-    found = typing_replay.measure(recordings, settings, settings.seed, args.keys, output.progress)
+    found = typing_replay.measure(recordings, settings, settings.seed, args.most_keys, output.progress)
     return _show(args, found, tables.typing)
 
 

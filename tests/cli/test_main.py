@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from assistant.cli import main as cli
 from assistant.cli import output
+from assistant.settings.schema import SPECS
 from tests.conftest import OwnHome
 
 HEAVY = {"torch", "numpy", "transformers", "tokenizers", "safetensors", "gguf", "psutil", "tomlkit"}
@@ -161,3 +164,22 @@ def test_only_output_writes_to_the_terminal() -> None:
             text = file.read_text(encoding="utf-8")
             for word in ("print(", "sys.stdout.", "sys.stderr.write", "sys.stderr.buffer"):
                 assert word not in text, f"{file.name} writes by itself: {word}"
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Action]]:
+    """Every option of a parser and of its commands, with the command it belongs to."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _options(command)
+        else:
+            yield parser.prog, action
+
+
+@pytest.mark.parametrize("command", sorted(cli.COMMANDS))
+def test_no_option_is_taken_for_a_setting_that_it_is_not(command: str) -> None:
+    """Options are stored by name, and what is stored under a setting's name is that setting."""
+    for prog, action in _options(cli._parser(command)):
+        if action.dest in SPECS:
+            spec = SPECS[action.dest]
+            assert spec.has_flag and spec.flag in action.option_strings, (prog, action.option_strings)
