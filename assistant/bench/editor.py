@@ -102,6 +102,20 @@ class Editor:
         self.before += text
         return self._ask(self._changed(place, place, text))
 
+    def change_and_wait(self, text: str) -> float:
+        """Puts text in before the cursor, "" for none; seconds until the server is through with it, which its answer
+        about a document that is not open tells.
+        """
+        place, begun = self._place(), time.perf_counter()
+        start = {"line": 0, "character": 0}
+        document = {"uri": "file:///bench/not-open.py"}
+        refused = self._request(_INLINE, {"textDocument": document, "position": start, "context": {"triggerKind": 2}})
+        asked = self._asked[refused["id"]] = Asked(begun, -1)
+        self.before += text
+        self._send(*([self._changed(place, place, text)] if text else []), refused)
+        self.wait(asked)
+        return asked.answered - begun
+
     def backspace(self) -> Asked:
         """Takes the character before the cursor away and asks."""
         end = self._place()

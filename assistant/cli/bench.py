@@ -108,6 +108,9 @@ def _register_speed(commands: argparse._SubParsersAction[Parser]) -> None:
     cancels.add_argument("--requests", type=whole_number("--requests", 1, 10**6), default=2000, metavar="N")
     add_settings(cancels, ("model", "precision", "threads", "decode", "draft", "seed"))
 
+    large = _add(commands, "large", "a change and an answer in large files, over the language server", _large)
+    add_settings(large, ("model", "precision", "threads", "decode", "draft"))
+
     interface = _add(commands, "tui", "measure the terminal interface: first paint, and keys while it generates", _tui)
     interface.add_argument(
         "--rounds", type=whole_number("--rounds", 1, 1000), default=5, metavar="N", help="starts of each (default 5)"
@@ -312,6 +315,12 @@ def _cancels(args: argparse.Namespace, settings: Settings) -> int:
     recordings = _recordings(2, settings.seed)
     found = cancels.measure(recordings, settings, args.requests, settings.seed, output.progress)
     return _show(args, found, tables.plain)
+
+
+def _large(args: argparse.Namespace, settings: Settings) -> int:
+    from assistant.bench import large, tables
+
+    return _show(args, large.measure(settings, report=output.progress), tables.plain)
 
 
 def _tui(args: argparse.Namespace, settings: Settings) -> int:
