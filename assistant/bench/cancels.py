@@ -64,6 +64,7 @@ def measure(
         finally:
             editor.close()
         answers = typing_replay.rows(history.file())
+    decoded = [row for row in answers if row["decode_ms"] and row["passes"]]
     late_ms = [1000 * (one.answered - one.cancel_sent) for one in asked if one.cancelled and one.cancel_sent]
     return {
         "requests": len(asked),
@@ -72,7 +73,7 @@ def measure(
         "cancel_to_answer_ms": intervals.median(late_ms),
         "cancel_to_answer_ms_p99": intervals.quantile(late_ms, 0.99),
         "cancel_to_answer_ms_most": max(late_ms, default=math.nan),
-        "pass_ms": intervals.median([row["decode_ms"] / row["passes"] for row in answers if row["decode_ms"]]),
+        "pass_ms": intervals.median([row["decode_ms"] / row["passes"] for row in decoded]),
         "idle_after_ms": idle_ms,
         **{f"{name}_resident_bytes": [early.get(name), late[name]] for name in pids},
         **{f"{name}_growth": late[name] / early[name] - 1 for name in early},
